@@ -10,4 +10,4 @@ export RUST_BACKTRACE=0
 loom=(env CARGO_TARGET_DIR="$PWD/target/mutations" RUSTFLAGS='--cfg crossbeam_loom')
 # Cargo compares only the times of files, so it would reuse a copy's artefacts for the tree. Without fingerprints it
 # compiles them again.
-trap 'rm -rf target/mutations/{,plain/}debug/.fingerprint/{adapters,coherence,corewheel,endurance,loom-tests,properties,shuttle-tests}-*' EXIT
+trap 'rm -rf target/{,mutations/}debug/.fingerprint/{adapters,coherence,corewheel,endurance,loom-tests,properties,shuttle-tests}-*' EXIT

@@ -68,9 +68,9 @@ fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     assert!(timer.stats().extra_threads >= 48);
 }
 
-/// The waker blocks the thread that has the watch over the pool. Another thread gets it.
+/// The waker blocks the thread that checks the pool. It goes on when the waker returns.
 #[test]
-fn a_pool_grows_on_when_another_thread_gets_its_watch() {
+fn a_pool_grows_on_after_a_waker_that_blocks_the_leader() {
     struct Naps(Duration);
     impl Wake for Naps {
         fn wake(self: Arc<Self>) {

@@ -406,7 +406,7 @@ fn a_waker_and_a_callback_of_one_turn_may_wait_for_each_other() {
     }
 }
 
-/// The thread of the second shard calls the waker that blocks. The leader looks after the pool.
+/// The thread of the second shard calls the waker that blocks. The leader checks the pool.
 #[test]
 fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {

@@ -5,9 +5,9 @@
 //! has read the cell: the writer overwrites that cell only after it has published a newer version. So a read is
 //! lock-free: it is repeated only if the time has changed meanwhile.
 //!
-//! A driver's thread first publishes until when it sleeps, and then reads the time. The thread that advances the clock
-//! first sets the time, and then looks for such sleeps, with a fence in between on both sides. So one of the two sees the
-//! other. Loom models `elapsed` and `quiescence`.
+//! A driver first publishes until when it sleeps, and then reads the time. The thread that advances the clock
+//! first sets the time, and then looks for such sleeps, with a fence in between on both sides. So one of the two sees
+//! the other. Loom models `elapsed` and `quiescence`.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ impl AtomicDuration {
         cell.nanos.store(time.subsec_nanos().into(), Ordering::Relaxed);
         // Release: publishes the cell; pairs with `get`.
         self.version.store(next, Ordering::Release);
-        // SeqCst: the time is set before the caller looks for sleeps; see the file's head. The fence also publishes this
-        // version with what the next call writes into a cell.
+        // SeqCst: the time is set before the caller looks for sleeps; see the file's head. The fence also publishes
+        // this version with what the next call writes into a cell.
         fence(Ordering::SeqCst);
     }
 }

@@ -126,7 +126,7 @@ impl ManualClock {
     /// Panics if it would wait for the calling thread:
     ///
     /// - inside a callback of a timer on this clock;
-    /// - on any thread of such a timer: a driver, or a thread of its [`Pool`](crate::Executor::Pool) or its
+    /// - on any thread of such a timer: a driver thread, or a thread of its [`Pool`](crate::Executor::Pool) or its
     ///   [`Rayon`](crate::Executor::Rayon) pool, since all of these threads may advance the clock at once.
     ///
     /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), and if an [`Instant`] cannot represent

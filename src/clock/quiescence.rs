@@ -1,11 +1,11 @@
 //! Quiescence: a manual clock and the drivers agree that nothing is left to run at the present tick.
 //!
 //! A manual clock takes the place of real time: a driver sleeps until its next deadline, as by the protocol of
-//! [`wakeup`](crate::engine::wakeup), and the clock wakes it when that has come. The clock first wakes *every* driver that
-//! is due. Then it *waits* for one shard after another. So callbacks of one tick run at the same time and may wait for
-//! each other, whatever shard or timer they belong to. A shard is quiet when its driver is *at rest*, and none of the
-//! timers that it has dispatched is *in flight*. A driver is at rest in its slot, if it sleeps beyond the present and all
-//! that has expired is handed out.
+//! [`wakeup`](crate::engine::wakeup), and the clock wakes it when that has come. The clock first wakes *every* driver
+//! that is due. Then it *waits* for one shard after another. So callbacks of one tick run at the same time and may wait
+//! for each other, whatever shard or timer they belong to. A shard is quiet when its driver is *at rest*, and none of
+//! the timers that it has dispatched is *in flight*. A driver is at rest if it lies in its cell and sleeps beyond the
+//! present, and all that has expired is handed out.
 //!
 //! ```text
 //! clock                                driver                            worker
@@ -33,9 +33,9 @@
 //!
 //! # Reproducible runs
 //!
-//! A driver that is at rest does nothing by itself before the clock moves or a timer is armed that is due. So it finds the
-//! timers as the program had armed them before it advanced the clock, and a shard repeats the same run for the same
-//! program. The driver gives memory back in its rounds, and as soon as the clock advances.
+//! A driver that is at rest does nothing by itself before the clock moves or a timer is armed that is due. So it finds
+//! the timers as the program had armed them before it advanced the clock, and a shard repeats the same run for the same
+//! program. The driver gives memory back after its rounds, and as soon as the clock advances.
 //!
 //! Checked by the models of `quiescence` in `loom-tests`, and by the scenario of virtual time in `shuttle-tests`.
 
@@ -83,7 +83,7 @@ pub(crate) struct Quiescence {
 impl Quiescence {
     /// Called before the driver dispatches this number of timers.
     pub(crate) fn begin(&self, timers: usize) {
-        // Relaxed: the driver's slot publishes the count to the clock, by its lock. The executor publishes it to workers.
+        // Relaxed: the lock of the driver cell publishes the count to the clock. The executor publishes it to workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
         *lock(&self.worked) = true;
     }

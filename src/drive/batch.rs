@@ -36,7 +36,7 @@ pub(super) struct TimerBatch {
     taken: AtomicUsize,
 }
 
-/// A turn in which entries expired.
+/// What one turn has added.
 #[derive(Clone)]
 struct BatchPart {
     shard: Arc<Shard>,

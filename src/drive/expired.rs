@@ -1,10 +1,10 @@
 //! `ExpiredTimers`: the timers that have expired in some turns, on their way to the executor, to tasks and to queues.
 //!
-//! All values are made due first: a callback may wait for one, and so may a task. Then the callbacks go to the pool, and
-//! the wakers are called last. These are foreign code: a waker may wait for a callback of the same turn. An executor
-//! that runs foreign code itself comes after the wakers, because it may take longer.
+//! All values are made due first: a callback may wait for one, and so may a task. Then the callbacks of the executor go
+//! to the pool, and the wakers are called last. These are foreign code: a waker may wait for a callback of the same
+//! turn. An executor that runs foreign code itself comes after the wakers, because it may take longer.
 //!
-//! By then the drivers lie in their slots. So foreign code that takes long keeps no other thread from driving a shard.
+//! By then the drivers lie in their cells. So foreign code that takes long keeps no other thread from driving a shard.
 //!
 //! Rejected: to let the pool call wakers, so that none delays a shard. Sleeps would wait while callbacks block all workers,
 //! and the hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in

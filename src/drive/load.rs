@@ -1,11 +1,9 @@
-//! `Load`: how busy the thread of a role is.
+//! `Load`: how busy an own thread is.
 //!
-//! Two decisions depend on it:
-//!
-//! | the thread            | when                                                     | then                                    |
-//! |-----------------------|----------------------------------------------------------|-----------------------------------------|
-//! | is behind, as leader  | it has not slept for [`LOAD_INTERVAL`]                          | of its shards, those that are due get their own threads |
-//! | has little to do      | it was awake for less than a quarter of [`LOAD_INTERVAL`], and so was the leader for two | its shard is folded    |
+//! - An own thread is *behind* if it has not slept for a [`LOAD_INTERVAL`]. If it leads, shards that are due go to
+//!   their own threads.
+//! - It has *little to do* if it was awake for less than a quarter of a `LOAD_INTERVAL`. If the leader was not busy
+//!   during the last two, the thread's shard is folded.
 //!
 //! Rejected: to unfold shards of a leader that is awake for half of its time. Where workers occupy the cores, a second
 //! thread that drives waits for a core as the first one does, and both delay the workers. So does unfolding after a turn
@@ -14,14 +12,14 @@
 
 use std::time::{Duration, Instant};
 
-/// Time over which a thread measures how much of it it was awake.
+/// Time over which an own thread measures how long it was awake.
 pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The recent load of one role.
+/// The recent load of one own thread.
 pub(super) struct Load {
     /// The end of the last sleep.
     awake_since: Instant,
-    /// The begin of the interval, and the time asleep since.
+    /// The begin of the load interval, and the time asleep since.
     interval: (Instant, Duration),
 }
 
@@ -31,8 +29,8 @@ impl Load {
         Self { awake_since: now, interval: (now, Duration::ZERO) }
     }
 
-    /// Records that the thread has slept since `from`. At the end of a interval, returns the share of it that the thread
-    /// was awake, in percent.
+    /// Records that the thread has slept since `from`. At the end of a load interval, returns the share of it that the
+    /// thread was awake, in percent.
     pub(super) fn record_sleep(&mut self, from: Instant) -> Option<u32> {
         let (length, asleep) = (from - self.interval.0, self.interval.1);
         self.awake_since = Instant::now();

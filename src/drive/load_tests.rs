@@ -18,7 +18,7 @@ fn a_thread_that_does_not_sleep_is_behind() {
 }
 
 #[test]
-fn a_window_ends_with_the_share_of_the_time_awake() {
+fn an_interval_ends_with_the_share_of_the_time_awake() {
     let mut load = Load::new();
     let now = Instant::now();
     assert_eq!(load.record_sleep(now), None, "it has hardly begun");

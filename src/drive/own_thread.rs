@@ -58,7 +58,7 @@ impl OwnThread<'_> {
                 }
             }
         }
-        // A shard that was closed between two looks.
+        // The driver of a shard that was closed after its last turn lies in its cell: this drops it.
         let number = self.state.number;
         for shard in shard_set.shards_of(number) {
             with_driver(&**shard, number, |driver| shard.turn(driver, true));
@@ -87,7 +87,7 @@ impl OwnThread<'_> {
         ExpiredTimers::handed_out(shards, number, || self.scheduling.restore());
     }
 
-    /// Looks after the pool, as the leader.
+    /// Checks the pool, as the leader.
     fn check_pool(&mut self) {
         if self.state.number == LEADER {
             self.shard_set.dispatcher.check(|| self.scheduling.restore());
@@ -95,7 +95,7 @@ impl OwnThread<'_> {
     }
 }
 
-/// A join handle for a driver's thread.
+/// A join handle for an own thread.
 pub(crate) struct OwnThreadHandle {
     thread: JoinHandle<()>,
     /// See [`Driving`].
@@ -121,7 +121,7 @@ impl OwnThreadHandle {
     }
 }
 
-/// Held by the driver's thread, and not inside `execute`. The value behind the lock is false there.
+/// Held by an own thread, except inside `execute`. The value behind the lock is false there.
 pub(crate) struct Driving<'a> {
     lock: &'a Mutex<bool>,
     held: Option<MutexGuard<'a, bool>>,

@@ -15,7 +15,7 @@ use crate::shard::{ExpiredInTurn, Shard, thread_state};
 /// Time after which the loop looks again for a driver that another thread has for a turn.
 const RETRY_AFTER: Duration = Duration::from_micros(200);
 
-/// A shard's role while the program has it.
+/// The role of a shard, while the program has it.
 pub(crate) struct ProgramLoop {
     shard_set: Arc<ShardSet>,
     /// The id of the service.
@@ -132,7 +132,7 @@ impl ProgramLoop {
             None => Some(now + RETRY_AFTER),
             Some(TurnOutcome::Closed) => None,
             Some(TurnOutcome::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
-            // Memory to be given back may have come during the look, when no thread wakes the loop for it.
+            // Memory to be given back may have come during the turn, when no thread wakes the loop for it.
             Some(_) => Some(now),
         }
     }
@@ -169,7 +169,8 @@ impl Drop for LoopWaker {
 
 impl Drop for ProgramLoop {
     fn drop(&mut self) {
-        // In a forked child: the waker and the executor are the parent's, and a thread of it may have the lock for ever.
+        // In a forked child: the waker and the executor are the parent's, and a thread of it may have the lock for
+        // ever.
         if self.shard().is_inherited() {
             return mem::forget(self.shard_set.clone());
         }

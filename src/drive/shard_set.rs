@@ -4,17 +4,18 @@
 //!
 //! A shard whose timers are few needs no awake thread of its own. Of all such shards, which are *folded*, one thread
 //! expires what is due: the *leader*, which is the own thread of the first shard. It sleeps until the earliest of their
-//! deadlines. So how many threads are awake follows the work, not the number of shards. The leader also looks after the
+//! deadlines. So how many threads are awake follows the work, not the number of shards. The leader also checks the
 //! pool. Foreign code that blocks it, which is a waker, delays all of this until it returns.
 //!
 //! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. Its own
 //! shard stays with it. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
-//! that blocks must not block another shard. Nor do shards fold with pinned threads and in virtual time. There, the leader
-//! only looks after the pool.
+//! that blocks must not block another shard. Nor do shards fold with pinned threads and in virtual time. There, the
+//! leader drives its own shard and checks the pool.
 //!
-//! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux 6.9.
+//! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux
+//! 6.9.
 
 use std::mem;
 use std::panic::RefUnwindSafe;
@@ -40,8 +41,8 @@ const LITTLE: u32 = 25;
 
 /// Number of turns of non-urgent work, of some 50 µs each, after which a thread yields its core.
 ///
-/// Threads that cancel 10^7 timers on all cores meanwhile take a third less time. There a yield may cost milliseconds, so
-/// a thread does not yield after every turn.
+/// Threads that cancel 10^7 timers on all cores meanwhile take a third less time. There a yield may cost milliseconds,
+/// so a thread does not yield after every turn.
 const YIELD_EVERY: u32 = 8;
 
 /// The shards of a service, and their executor.
@@ -55,7 +56,7 @@ pub(crate) struct ShardSet {
     leader_busy: Mutex<Instant>,
 }
 
-/// What an own thread does.
+/// What an own thread keeps from turn to turn.
 pub(super) struct OwnThreadState {
     /// The number of the thread.
     pub(super) number: u32,
@@ -90,7 +91,7 @@ impl ShardSet {
         Self { shards, alarms, dispatcher, is_flexible, leader_busy: Mutex::new(Instant::now()) }
     }
 
-    /// Returns whether the calling thread drives, by any role but the program's.
+    /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn drives_here(&self) -> bool {
         self.alarms.is_attached_here()
     }
@@ -139,13 +140,14 @@ impl ShardSet {
         if self.is_flexible { &self.shards } else { &self.shards[role as usize..=role as usize] }
     }
 
-    /// Returns whether all shards are closed. Until then, the leader has the watch.
+    /// Returns whether all shards are closed. Until then, the leader checks the pool.
     pub(super) fn are_closed(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_closing())
     }
 
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
-    /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is due.
+    /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is
+    /// due.
     pub(super) fn drive_until_expired(&self, thread: &mut OwnThreadState) -> Option<ExpiredTimers> {
         let mut expired = ExpiredTimers::default();
         let shards = self.shards_of(thread.number);
@@ -173,14 +175,14 @@ impl ShardSet {
         Some(expired)
     }
 
-    /// Sleeps until a shard of the role is due, or the leader must look at the queue.
+    /// Sleeps until a shard of the role is due, or until the queue needs a check by the leader.
     pub(super) fn sleep(&self, thread: &mut OwnThreadState, scheduling: &mut Scheduling) {
         let begun = Instant::now();
         scheduling.apply();
         let (number, shard) = (thread.number, &self.shards[thread.number as usize]);
         let shards = self.shards_of(number);
         let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, number) };
-        // Reads the watch when other threads can already wake this one.
+        // Reads the time of the next check when other threads can already wake this one.
         let queue = self.dispatcher.queue().filter(|_| number == LEADER);
         let timeout = |tick| {
             let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
@@ -198,8 +200,8 @@ impl ShardSet {
         *lock(&self.leader_busy) = now + 2 * LOAD_INTERVAL;
     }
 
-    /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was awake
-    /// for this `share` of its time.
+    /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was
+    /// awake for this `share` of its time.
     fn balance(&self, role: u32, share: u32) {
         let now = Instant::now();
         if role == LEADER {

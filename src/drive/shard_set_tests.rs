@@ -1,4 +1,4 @@
-//! Unit tests of `drivers`, on a thread that plays the timer's own ones.
+//! Unit tests of `shard_set`, on a thread that plays the timer's own ones.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};

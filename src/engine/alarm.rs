@@ -17,13 +17,12 @@
 //!
 //! **Which thread parks.** An alarm belongs to an own thread, which attaches its parker before its first
 //! sleep. A caller that lowers `until` has read the value of one such sleep, so it finds the thread.
-//!
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU64, Ordering, Parker, fence};
 
-/// The number of the thread that leads: it drives the folded shards, and looks after the depot.
+/// The number of the thread that leads: it drives the folded shards, and checks the pool.
 pub(crate) const LEADER: u32 = 0;
 
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.

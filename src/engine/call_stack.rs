@@ -4,7 +4,8 @@
 //! Before a thread waits for a callback, it checks that the callback is not on its own stack: such a wait would never
 //! end.
 //!
-//! The frames are a linked list, and each lies in the stack frame of [`enter`]. A thread-local points to the topmost.
+//! The *call frames* are a linked list, and each lies on the stack in a call of [`enter`]. A thread-local points to the
+//! topmost.
 
 use std::cell::Cell;
 use std::{iter, ptr};
@@ -25,7 +26,7 @@ struct CallFrame {
 }
 
 impl Drop for CallFrame {
-    /// Pops the frame, also when the callback unwinds. So no frame outlives the call of [`enter`] that it lies in.
+    /// Pops the call frame, also when the callback unwinds. So none outlives the call of [`enter`] that it lies in.
     fn drop(&mut self) {
         TOP.with(|top| top.set(self.below));
     }
@@ -54,11 +55,11 @@ pub(crate) fn inside_any() -> bool {
     any_frame(|_| true)
 }
 
-/// Returns whether a frame of the calling thread matches.
+/// Returns whether a call frame of the calling thread matches.
 fn any_frame(matches: impl Fn(&CallFrame) -> bool) -> bool {
     // A thread whose thread-locals are destroyed is inside no callback.
     let top = TOP.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: each frame is valid, because it lies on this thread's stack in a call of `enter` that has neither
+    // SAFETY: each call frame is valid, because it lies on this thread's stack in a call of `enter` that has neither
     // returned nor unwound.
     let mut frames = iter::successors(unsafe { top.as_ref() }, |frame| unsafe { frame.below.as_ref() });
     frames.any(matches)

@@ -82,8 +82,8 @@ impl Core {
         }
     }
 
-    /// Refills an empty cache from the depot, else from the slab. In rare cases it stays empty: all entries of the magazine
-    /// from the depot were in sparse blocks.
+    /// Refills an empty cache from the depot, else from the slab. In rare cases it stays empty: all entries of the
+    /// magazine from the depot were in sparse blocks.
     #[cold]
     fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
         if !self.depot.pop(&self.slab, |index| self.receive(cache, index)) {
@@ -93,7 +93,7 @@ impl Core {
         }
         if cache.was_filled_before() && self.wakeup.role() != PROGRAM {
             // Wake the driver early, so that it need not link a large backlog when the first timer expires. A program's
-            // loop sleeps as long as it was told.
+            // loop sleeps as long as `next_wakeup` has said.
             self.wake_lazily();
         }
         Ok(())

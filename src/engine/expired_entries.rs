@@ -1,10 +1,10 @@
-//! `ExpiredEntries`: the timers that expire in a turn, by who takes them.
+//! `ExpiredEntries`: the timers that expire in a turn, sorted by what becomes of them.
 
 use super::entry::CallbackKind;
 use crate::sync::limit;
 
 /// Maximum number of entries that expire in a turn.
-pub(super) const MAX_BATCH: usize = limit(256);
+pub(super) const MAX_EXPIRED: usize = limit(256);
 
 /// Dispatched entries of each kind, in the order of their deadlines.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl ExpiredEntries {
             CallbackKind::Value => &mut self.values,
         };
         if list.is_empty() {
-            list.reserve(MAX_BATCH);
+            list.reserve(MAX_EXPIRED);
         }
         list.push(index);
     }

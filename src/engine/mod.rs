@@ -1,22 +1,22 @@
 //! The engine of a shard: all protocols between threads, in terms of ticks and entries.
 //!
-//! | file           | concern                                                                         |
-//! |----------------|---------------------------------------------------------------------------------|
-//! | [`entry`]      | one timer: its state machine, and which thread may touch which part of it       |
-//! | [`memory`]     | the slab of entries, and how free entries reach the threads that need them      |
-//! | [`stack`]      | the lock-free stack that the intake and the free lists of entries are           |
-//! | [`wakeup`]     | how the driver sleeps, and how other threads wake it                            |
-//! | [`core`]       | the half of a shard that all threads share, and each step of a timer through it |
-//! | [`turn`]       | the driver's own half: the wheel, and bounded turns of work                     |
-//! | [`expired_entries`]        | what expires in a turn                                                          |
-//! | [`run`]        | how a worker runs an expired timer                                              |
-//! | [`deliveries`] | what a turn collects for delay queues                                            |
-//! | [`call_stack`] | the callbacks that the current thread is inside of                              |
-//! | [`shutdown`]   | closes all entries, and takes the pending timers                                |
-//! | [`trim`]       | gives free memory back to the system                                            |
-//! | [`role`]       | which thread drives which shard, and where a driver lies meanwhile              |
-//! | [`alarm`]      | how the thread that has a role sleeps                                           |
-//! | [`program_waker`] | how a program's loop that has a role is woken                                |
+//! | file                | concern                                                                         |
+//! |---------------------|---------------------------------------------------------------------------------|
+//! | [`entry`]           | one timer: its state machine, and which thread may touch which part of it       |
+//! | [`memory`]          | the slab of entries, and how free entries reach the threads that need them      |
+//! | [`stack`]           | the lock-free stack that the intake and the free lists of entries are           |
+//! | [`wakeup`]          | how the driver sleeps, and how other threads wake it                            |
+//! | [`core`]            | the half of a shard that all threads share, and each step of a timer through it |
+//! | [`turn`]            | the driver's own half: the wheel, and bounded turns of work                     |
+//! | [`expired_entries`] | what expires in a turn                                                          |
+//! | [`run`]             | how a worker runs an expired timer                                              |
+//! | [`deliveries`]      | what a turn collects for delay queues                                           |
+//! | [`call_stack`]      | the callbacks that the current thread is inside of                              |
+//! | [`shutdown`]        | closes all entries, and takes the pending timers                                |
+//! | [`trim`]            | gives free memory back to the system                                            |
+//! | [`role`]            | which thread drives which shard, and the cell where a driver lies meanwhile     |
+//! | [`alarm`]           | how the thread that has a role sleeps                                           |
+//! | [`program_waker`]   | how a program's loop that has a role is woken                                   |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
 //! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with

@@ -4,7 +4,7 @@
 //! earlier takes the waker out and calls it: once for each answer, however many threads come. If no waker is set yet,
 //! that thread leaves a note, and the waker that is set next is called at once.
 //!
-//! The loop's own thread wakes nobody: it asks again before it sleeps. Loom model `program`.
+//! The thread of the loop wakes nobody: it asks again before it sleeps. Loom model `program`.
 
 use std::ptr;
 use std::task::Waker;
@@ -13,7 +13,7 @@ use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_id};
 
 /// The waker of a program's loop. Any thread may call it.
 pub(crate) struct ProgramWaker {
-    /// The number of the thread that has the loop, or zero.
+    /// The id of the thread that has the loop, or zero.
     thread: AtomicU64,
     /// `DRIVES`, `SLEEPS` or `WOKEN`.
     state: AtomicU64,
@@ -45,7 +45,7 @@ impl ProgramWaker {
 
     /// Makes the calling thread the one that has the loop.
     pub(crate) fn attach(&self) {
-        // Relaxed: only a thread's own number matters to it. One that finds its old number has pushed before the fence
+        // Relaxed: only a thread's own id matters to it. One that finds its old id has pushed before the fence
         // of the next sleep, which sees the push.
         self.thread.store(thread_id(), Ordering::Relaxed);
     }
@@ -57,8 +57,8 @@ impl ProgramWaker {
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
     pub(super) fn wake(&self) {
-        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the lock
-        // of the slot.
+        // Relaxed: ordered as the shard's `wake_tick` is, by the fences of the caller and of `fall_asleep`, or by the
+        // lock of the driver cell.
         if self.state.load(Ordering::Relaxed) != DRIVES && !self.is_here() {
             self.call();
         }
@@ -105,7 +105,7 @@ impl ProgramWaker {
 
     /// The loop is about to sleep: makes the next wake-up call the waker.
     pub(crate) fn rearm(&self) {
-        // Relaxed: the loop's own thread reads what it wrote, or `CALLED`, after which it looks at everything. Loom
+        // Relaxed: the thread of the loop reads what it wrote, or `CALLED`, after which it looks at everything. Loom
         // model `program`.
         if self.armed.load(Ordering::Relaxed) == CALLED {
             let waker = lock(&self.waker).clone();

@@ -1,21 +1,21 @@
 //! Roles: which thread drives which shard.
 //!
-//! To drive a shard is to take its driver out of its slot, to make a bounded turn, and to put the driver back. The *role*
-//! of a shard says which thread does this. Another thread may change it at any time.
+//! To drive a shard is to take its driver out of its *driver cell*, to make a bounded turn, and to put the driver back.
+//! The *role* of a shard says which thread does this. Another thread may change it at any time.
 //!
-//! | role                | its shards                       | the thread that has it                                   |
-//! |---------------------|----------------------------------|----------------------------------------------------------|
-//! | [`LEADER`]          | the first, and all that are *folded* | the first own thread                                 |
-//! | the number of another own thread | the shard of that number | that thread                                         |
-//! | [`PROGRAM`]         | those that the program drives    | the program's loop                                       |
+//! | role                             | its shards                           | the thread that has it |
+//! |----------------------------------|--------------------------------------|------------------------|
+//! | [`LEADER`]                       | the first, and all that are *folded* | the first own thread   |
+//! | the number of another own thread | the shard of that number             | that thread            |
+//! | [`PROGRAM`]                      | those that the program drives        | the program's loop     |
 //!
 //! # How a shard changes its role
 //!
 //! ```text
 //! any thread             the thread with the old role         the thread with the new role
 //! ──────────             ────────────────────────────         ────────────────────────────
-//! role := new            publish until when the shard sleeps  woken: is the driver in the slot?
-//! fence                  put the driver into the slot         if so: drive, when the shard is due
+//! role := new            publish until when the shard sleeps  woken: is the driver in its cell?
+//! fence                  put the driver into its cell         if so: drive, when the shard is due
 //! wake the new role      fence                                if not: sleep on
 //!                        is the role still the old one?
 //!                        if not: wake the new role
@@ -25,8 +25,9 @@
 //! published. A turn is bounded, and calls no foreign code. So a new role can drive within a turn, unless the old thread
 //! hands out what has expired.
 //!
-//! The loop of a program looks under the slot's lock. If the old thread is in a turn, the loop soon looks again by itself,
-//! because a waker is foreign code. If the old thread hands out, [it calls the waker](handed_out) once it is done.
+//! The loop of a program looks under the lock of the driver cell. If the old thread is in a turn, the loop soon looks
+//! again by itself, because a waker is foreign code. If the old thread hands out, [it calls the waker](handed_out) once
+//! it is done.
 //!
 //! Loom model `roles` checks this against callers that arm something earlier, and against a close.
 //!
@@ -66,9 +67,9 @@ pub(crate) enum TurnOutcome<E> {
     Closed,
 }
 
-/// Where a shard's driver lies while no thread drives.
+/// Where a shard's driver lies while no thread drives it.
 pub(crate) struct DriverCell<D> {
-    place: Mutex<CellState<D>>,
+    state: Mutex<CellState<D>>,
     /// Non-urgent work is left.
     has_work: AtomicBool,
 }
@@ -90,14 +91,14 @@ impl<D> CellState<D> {
 impl<D> DriverCell<D> {
     pub(crate) fn new(driver: D) -> Self {
         Self {
-            place: Mutex::new(CellState { driver: Some(driver), hands_out: None }),
+            state: Mutex::new(CellState { driver: Some(driver), hands_out: None }),
             has_work: AtomicBool::new(false),
         }
     }
 
     /// Returns whether a thread hands out what has expired.
     pub(crate) fn is_handing_out(&self) -> bool {
-        lock(&self.place).hands_out.is_some()
+        lock(&self.state).hands_out.is_some()
     }
 
     fn has_work(&self) -> bool {
@@ -114,27 +115,27 @@ pub(crate) fn with_driver<S: Driven, R>(
     role: u32,
     f: impl FnOnce(&mut S::Driver) -> TurnOutcome<R>,
 ) -> Option<TurnOutcome<R>> {
-    let (slot, wakeup) = (shard.driver_cell(), shard.wakeup());
-    let mut place = lock(&slot.place);
+    let (cell, wakeup) = (shard.driver_cell(), shard.wakeup());
+    let mut state = lock(&cell.state);
     if wakeup.role() != role {
         return None;
     }
-    let is_free = place.is_free_for(role);
-    let mut driver = place.driver.take_if(|_| is_free)?;
-    drop(place);
+    let is_free = state.is_free_for(role);
+    let mut driver = state.driver.take_if(|_| is_free)?;
+    drop(state);
     wakeup.set_awake();
     let turn = f(&mut driver);
     if matches!(turn, TurnOutcome::Closed) {
         return Some(turn);
     }
     let has_work = matches!(turn, TurnOutcome::Asleep { has_work: true } | TurnOutcome::Expired { has_work: true, .. });
-    slot.has_work.store(has_work, Ordering::Relaxed);
-    let mut place = lock(&slot.place);
-    place.driver = Some(driver);
+    cell.has_work.store(has_work, Ordering::Relaxed);
+    let mut state = lock(&cell.state);
+    state.driver = Some(driver);
     if matches!(turn, TurnOutcome::Expired { .. }) {
-        place.hands_out = Some(role);
+        state.hands_out = Some(role);
     }
-    drop(place);
+    drop(state);
     leave(wakeup, role);
     if matches!(turn, TurnOutcome::Asleep { has_work: false }) {
         shard.may_rest();
@@ -146,7 +147,7 @@ pub(crate) fn with_driver<S: Driven, R>(
 /// has got the shard meanwhile, if anything is armed there: calls `before`, and then the waker, which is foreign code.
 pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce()) {
     let wakeup = shard.wakeup();
-    lock(&shard.driver_cell().place).hands_out = None;
+    lock(&shard.driver_cell().state).hands_out = None;
     leave(wakeup, role);
     shard.may_rest();
     // A loop that waits has looked under the lock before this, and has changed the role with a fence before that. So a caller
@@ -157,8 +158,8 @@ pub(crate) fn handed_out<S: Driven>(shard: &S, role: u32, before: impl FnOnce())
     }
 }
 
-/// Returns the tick by which the shard needs its role. A shard with non-urgent work is due: it may have come since the
-/// last look.
+/// Returns the tick by which the shard needs its role. A shard with non-urgent work is due: the work may have come
+/// since the thread last looked.
 fn needed_at<S: Driven>(shard: &S) -> u64 {
     if shard.driver_cell().has_work() { AWAKE } else { shard.wakeup().wake_tick() }
 }
@@ -174,8 +175,8 @@ pub(crate) fn wake_if_due<S: Driven>(shard: &S) {
 pub(crate) fn is_at_rest<S: Driven>(shard: &S) -> bool {
     // The lock publishes what the turns have done. In a turn, a shard that seems to sleep may be about to look again, and
     // find something.
-    let place = lock(&shard.driver_cell().place);
-    place.driver.is_some() && place.hands_out.is_none() && needed_at(shard) > shard.due_tick()
+    let state = lock(&shard.driver_cell().state);
+    state.driver.is_some() && state.hands_out.is_none() && needed_at(shard) > shard.due_tick()
 }
 
 /// Wakes the role that has got the shard meanwhile, if another one has.
@@ -201,10 +202,10 @@ pub(crate) fn drive_due<S: Driven>(
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
-        let (slot, wakeup) = (shards[index].driver_cell(), shards[index].wakeup());
+        let (cell, wakeup) = (shards[index].driver_cell(), shards[index].wakeup());
         if wakeup.role() != role {
         } else if wakeup.wake_tick() > now {
-            with_work = with_work.or((works && slot.has_work()).then_some(index));
+            with_work = with_work.or((works && cell.has_work()).then_some(index));
         } else if let Some(turn) = drive_one(&*shards[index], role, true) {
             *last = index;
             return Some(turn);
@@ -225,7 +226,7 @@ pub(crate) fn earliest<S: Driven>(shards: &[Arc<S>], role: u32) -> u64 {
     let shards = shards.iter().filter(|shard| shard.wakeup().role() == role);
     let ticks = shards.map(|shard| {
         let tick = needed_at(&**shard);
-        if tick <= now && !lock(&shard.driver_cell().place).is_free_for(role) { u64::MAX } else { tick }
+        if tick <= now && !lock(&shard.driver_cell().state).is_free_for(role) { u64::MAX } else { tick }
     });
     ticks.min().unwrap_or(u64::MAX)
 }

@@ -47,8 +47,8 @@ pub(crate) trait RunHooks {
 
 impl Core {
     /// Runs the callback of an entry in a batch that expired at the tick `due`. Does not run it if the timer was reset
-    /// to a later deadline, or if the shard was shut down. Returns false if the timer had already ended.
-    /// A value of a queue is added to `deliveries`.
+    /// to a later deadline, or if the shard was shut down. Adds a value of a queue to `deliveries`. Returns
+    /// false if the timer had already ended.
     pub(crate) fn run(&self, index: u32, due: u64, hooks: &impl RunHooks, deliveries: &mut Deliveries) -> bool {
         let entry = self.slab.get(index);
         self.leave_batch(index, entry, entry.start(due), hooks, |callback, deadline| {

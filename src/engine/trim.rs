@@ -12,7 +12,7 @@
 //!    |-------------------|-------------------------------------------------------------------------------|
 //!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the frame |
 //!    | half or more      | marks the frame [sparse](super::memory): its free entries stay set aside      |
-//!    | fewer             | puts its entries back into the depot                                           |
+//!    | fewer             | puts its entries back into the depot                                          |
 //!    | none              | leaves the frame as it is                                                     |
 //!
 //!    A frame that is sparse already stays so until all of its entries are set aside.
@@ -20,14 +20,14 @@
 //! 3. **Gather again**: if it has marked frames, it takes the depot out once more, and sets aside the entries of
 //!    sparse blocks.
 //!
-//! The third phase is for entries that a thread freed between the first two. They went to the depot, because their block
-//! was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
+//! The third phase is for entries that a thread freed between the first two. They went to the depot, because their
+//! block was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
 //!
 //! # Which thread owns what
 //!
 //! The driver owns an entry from the moment it takes the entry out of the depot. When it sets the entry aside, it gives
 //! this up. Until it claims the frame, a thread that needs entries may adopt them, if the block is sparse. The head of
-//! `memory/sparse.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
+//! `memory/sparse_blocks.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
 //!
 //! # Cost
 //!
@@ -59,9 +59,9 @@ pub(super) struct Trim {
     has_marked: bool,
     /// Frames have been retired or marked since the trim began.
     has_gained: bool,
-    /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot is
-    /// not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A thread
-    /// that stops in the middle of a pop makes the depot seem longer than it is.
+    /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot
+    /// is not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A
+    /// thread that stops in the middle of a pop makes the depot seem longer than it is.
     fruitless_len: usize,
 }
 

@@ -3,8 +3,8 @@
 //! A *round* brings the wheel to one reading of the clock:
 //!
 //! 1. [`begin`](DriverCore::begin) takes the whole intake.
-//! 2. [`advance_round`](DriverCore::advance_round), called until the round is over, links these entries into the wheel. Then it steps the
-//!    wheel to the tick that the clock said, and fills batches with the expired entries.
+//! 2. [`advance_round`](DriverCore::advance_round), called until the round is over, links these entries into the wheel.
+//!    Then it steps the wheel to the tick that the clock said, and collects the expired entries.
 //! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
 //!    is not urgent. If no such work is left ([`has_work`](DriverCore::has_work)) and the intake is empty, the driver
 //!    sleeps until [`next_deadline`](DriverCore::next_deadline).
@@ -16,13 +16,13 @@
 //!
 //! # Bounds
 //!
-//! Each call makes a bounded turn, and the driver hands over the batch before the next turn. The one exception is
+//! Each call makes a bounded turn, and what has expired leaves the driver before the next turn. The one exception is
 //! `begin`, which passes once over all entries of the intake to reverse them into the order of their pushes. A bound on
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
 use super::entry::{ARMED, DISPATCHED, ENQUEUED, LINKED};
-use super::expired_entries::{ExpiredEntries, MAX_BATCH};
+use super::expired_entries::{ExpiredEntries, MAX_EXPIRED};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
@@ -66,7 +66,7 @@ impl DriverCore {
         }
     }
 
-    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_BATCH`]. Returns whether the
+    /// Makes a bounded turn. Appends expired entries to `due`, which has fewer than [`MAX_EXPIRED`]. Returns whether the
     /// round is over.
     pub(crate) fn advance_round(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         self.collect(core) && self.advance_wheel(core, due)
@@ -160,7 +160,7 @@ impl DriverCore {
     /// Steps the wheel towards the tick of this round. Returns whether the wheel has reached it.
     fn advance_wheel(&mut self, core: &Core, due: &mut ExpiredEntries) -> bool {
         for _ in 0..MAX_STEPS {
-            if due.len() == MAX_BATCH {
+            if due.len() == MAX_EXPIRED {
                 return false;
             }
             let mut nodes = Entries::new(&core.slab, self.now, &self.levels);

@@ -221,7 +221,7 @@ impl DriverWakeup {
 
     /// Returns the role that drives the shard.
     pub(crate) fn role(&self) -> u32 {
-        // Relaxed: the readers have fences before this, or hold the lock of the slot. Loom model `roles`.
+        // Relaxed: the readers have fences before this, or hold the lock of the driver cell. Loom model `roles`.
         self.role.load(Ordering::Relaxed)
     }
 

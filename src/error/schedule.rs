@@ -86,7 +86,7 @@ impl<F> ScheduleError<F> {
     /// use corewheel::{ScheduleError, Timer, TimerHandle};
     /// use std::time::Duration;
     ///
-    /// fn check(timer: &Timer, name: String) -> Result<TimerHandle, ScheduleError<()>> {
+    /// fn watch(timer: &Timer, name: String) -> Result<TimerHandle, ScheduleError<()>> {
     ///     let late = move || eprintln!("{name} takes long");
     ///     timer.schedule(Duration::from_secs(5), late).map_err(ScheduleError::without_closure)
     /// }
@@ -148,7 +148,7 @@ impl<F> Error for ScheduleError<F> {}
 /// use corewheel::{Timer, TimerHandle};
 /// use std::{io, time::Duration};
 ///
-/// fn check(timer: &Timer) -> io::Result<TimerHandle> {
+/// fn watch(timer: &Timer) -> io::Result<TimerHandle> {
 ///     Ok(timer.schedule(Duration::from_secs(5), || eprintln!("the start takes long"))?)
 /// }
 /// let timer = Timer::new()?;

@@ -112,7 +112,7 @@ fn all_idle_threads_assist_with_a_late_batch() {
     }));
     dispatch(&pool, batch);
     receiver.recv_timeout(TIMEOUT).unwrap();
-    // No look follows the one that calls one more thread, which calls the next.
+    // No check follows the one that calls one more thread, which calls the next.
     while pool.queue.next_check().is_some() {
         thread::sleep(Duration::from_millis(1));
         look(&pool, Instant::now());

@@ -64,8 +64,8 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at the queue, as [`JobQueue::check`]. Calls `unpin` before it starts a thread, which inherits the cores of
-    /// the caller.
+    /// Checks the queue, as [`JobQueue::check`] does. Calls `unpin` before it starts a thread, which inherits the cores
+    /// of the caller.
     pub(crate) fn check(&self, unpin: impl FnOnce()) {
         let start = |count| {
             let Self::Own(pool) = self else { return 0 };

@@ -1,13 +1,13 @@
 //! Executors: run expired timers.
 //!
-//! | file         | concern                                                                                  |
-//! |--------------|------------------------------------------------------------------------------------------|
-//! | `executor` | the executors from which a user chooses                                                  |
-//! | `batch`      | what executors run                                                                       |
-//! | `dispatcher` | dispatches batches to the executor                                                       |
-//! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool               |
-//! | `pool`       | that pool: its threads, and the extra ones while those are blocked                       |
-//! | `borrowed`   | a rayon pool of the program, and its tickets                                             |
+//! | file         | concern                                                                    |
+//! |--------------|----------------------------------------------------------------------------|
+//! | `executor`   | the executors from which a user chooses                                    |
+//! | `batch`      | what executors run                                                         |
+//! | `dispatcher` | dispatches batches to the executor                                         |
+//! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool |
+//! | `pool`       | that pool: its threads, and the extra ones while those are blocked         |
+//! | `borrowed`   | a rayon pool of the program, and its tickets                               |
 
 pub(crate) mod batch;
 #[cfg(not(loom))]

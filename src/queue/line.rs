@@ -2,10 +2,10 @@
 //!
 //! # Which consumers are woken
 //!
-//! A consumer that finds nothing leaves a [`Waiter`] here, and waits for its turn. Each value that becomes due chooses
-//! the next consumer in turn. A consumer that was chosen may find that another has taken the value; then it waits again.
-//! If it withdraws without a look, the next in turn is chosen in its place while a value is due. So a wake-up is never
-//! lost with the consumer that received it.
+//! A consumer that finds nothing leaves a [`Waiter`] here, by the number of its *arrival*. Each value that becomes due
+//! chooses the next consumer in the order of these. A consumer that was chosen may find that another has taken the
+//! value; then it waits again. If it withdraws without a look, the next in turn is chosen in its place while a value is
+//! due. So a wake-up is never lost with the consumer that received it.
 //!
 //! The waker of a consumer that was chosen stays here until a thread calls it. A thread that chooses calls as many
 //! wakers as it has chosen, the first in turn. So the thread that ends a queue calls all of them, also those which
@@ -21,7 +21,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// One that waits in a queue: a clone that is polled, or a thread that is blocked.
 #[derive(Default)]
 pub(crate) struct Consumer {
-    /// Its turn. 0: it does not wait, and was not chosen since its last look. Written under the consumers' lock only.
+    /// Its arrival. 0: it does not wait, and was not chosen since its last look. Written under the consumers' lock
+    /// only.
     arrival: AtomicU64,
 }
 
@@ -85,7 +86,8 @@ impl<T, H> Line<T, H> {
         None
     }
 
-    /// Has the consumer wait, which has looked in vain. It keeps its turn if it was not chosen. Returns its former waiter.
+    /// Has the consumer wait, which has looked in vain. It keeps its arrival if it was not chosen. Returns its former
+    /// waiter.
     pub(super) fn wait(&mut self, consumer: &Consumer, waiter: Waiter) -> Option<Waiter> {
         let former = self.waiting.remove(&consumer.arrival());
         if consumer.arrival() <= self.chosen {

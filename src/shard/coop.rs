@@ -8,9 +8,9 @@
 //! each thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. The next one is pending
 //! once: it wakes its task and completes when it is polled again.
 //!
-//! - *Every loop gives way.* A loop within one poll stays on its thread, and each of its turns spends from the budget.
+//! - *Every loop gives way.* A loop within one poll stays on its thread, and each iteration spends from the budget.
 //!   Nothing else refills the budget. A pending future does not: a task that selects among futures polls one in each
-//!   turn, and still loops.
+//!   iteration, and still loops.
 //! - *No future is delayed twice.* A future that was pending completes without spending. So a task makes progress,
 //!   however much other tasks of the thread spend.
 //! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait.

@@ -16,8 +16,8 @@
 //! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
 //! counters:
 //!
-//! 1. *Merge*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the sum
-//!    as a new version of `merged`. This is copy on write (RCU).
+//! 1. *Merge*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the
+//!    sum as a new version of `merged`. This is copy on write (RCU).
 //! 2. *Unlink*: it unlinks them by plain stores, because only the trim changes the links of listed counters. It leaves
 //!    the first counters, before which other threads push.
 //! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
@@ -40,7 +40,7 @@ use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 use crate::stats::{ShardStats, ThreadCounters};
 use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
 
-/// Maximum number of counters that a turn folds: some 50 µs, if each has a histogram that is in no CPU cache.
+/// Maximum number of counters that a turn merges: some 50 µs, if each has a histogram that is in no CPU cache.
 const MAX_MERGED: usize = 16;
 /// Maximum number of counters that a turn visits: some 50 µs, as each is a cache miss.
 const MAX_STEPS: usize = 512;
@@ -111,8 +111,8 @@ impl Registry {
     pub(crate) fn register(&self) -> Arc<Registered> {
         let new = Arc::<Registered>::default();
         let listed = Arc::into_raw(new.clone()).cast_mut();
-        // Release: publishes the counters and their link; pairs with `list_from` and `head`. Relaxed for the link itself:
-        // published by this. No counters are popped, so there is no ABA. Loom model `registry`.
+        // Release: publishes the counters and their link; pairs with `list_from` and `head`. Relaxed for the link
+        // itself: published by this. No counters are popped, so there is no ABA. Loom model `registry`.
         let _ = self.head.fetch_update(Ordering::Release, Ordering::Relaxed, |head| {
             new.next.store(head, Ordering::Relaxed);
             Some(listed)
@@ -122,10 +122,10 @@ impl Registry {
         new
     }
 
-    /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns whether
-    /// so many threads have ended that the driver should [trim](Self::trim). Wait-free.
+    /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns
+    /// whether so many threads have ended that the driver should [trim](Self::trim). Wait-free.
     pub(crate) fn unregister(&self, counters: &Registered) -> bool {
-        // Release: publishes the counts to the driver; pairs with `fold`.
+        // Release: publishes the counts to the driver; pairs with `merge`.
         counters.ended.store(true, Ordering::Release);
         self.ended.fetch_add(1, Ordering::Relaxed);
         self.has_surplus()
@@ -148,7 +148,7 @@ impl Registry {
         let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
         // SAFETY: the first counters are in the list, after the guard has pinned.
         found.extend(unsafe { list_from(self.head(), &guard) });
-        // After the walk: see the head of this file. Acquire: pairs with the Release in `fold`, for the sum and the
+        // After the walk: see the head of this file. Acquire: pairs with the Release in `merge`, for the sum and the
         // marks.
         let merged = self.merged.load(Ordering::Acquire, &guard);
         // SAFETY: `merged` is never null, and it is not freed while the guard is pinned.
@@ -177,7 +177,7 @@ impl Registry {
         ended > in_use.max(self.retain_min)
     }
 
-    /// Makes a bounded turn of folding or freeing. Returns whether it should be called again.
+    /// Makes a bounded turn of merging or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
         let Ok(mut sweep) = self.sweep.try_lock() else {
             return false;
@@ -197,7 +197,7 @@ impl Registry {
         sweep.flushes > 0
     }
 
-    /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
+    /// Begins or continues a pass: visits some counters, and merges and unlinks those of ended threads.
     fn merge(&self, sweep: &mut Sweep, guard: &Guard) {
         let begin = match sweep.last_kept.load(Ordering::Relaxed) {
             none if none.is_null() => self.head(),
@@ -235,7 +235,7 @@ impl Registry {
         }
         // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
         let old = self.merged.swap(Owned::new(MergedCounters { version, sum }), Ordering::AcqRel, guard);
-        // SAFETY: later readers find the new version, and the old one is retired once.
+        // SAFETY: later readers find the new version, and the old one is passed to the collector once.
         unsafe { guard.defer_destroy(old) };
 
         self.listed.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
@@ -260,11 +260,11 @@ impl Registry {
 /// # Safety
 /// `first` must be null, or have been in the list at some time after the guard has pinned.
 unsafe fn list_from(first: *mut Registered, _guard: &Guard) -> impl Iterator<Item = &Registered> {
-    // SAFETY: the counters exist. By this function's contract, the first were in the list after the guard has pinned. So
-    // were those to which their link refers, because a link changes no more once its counters are unlinked. Such counters
-    // are not freed before the guard unpins.
+    // SAFETY: the counters exist. By this function's contract, the first were in the list after the guard has pinned.
+    // So were those to which their link refers, because a link changes no more once its counters are unlinked. Such
+    // counters are not freed before the guard unpins.
     let get = |counters: *mut Registered| unsafe { counters.as_ref() };
-    // Acquire: pairs with the push, for the counters, and with the unlinking store in `fold`, for `merged`.
+    // Acquire: pairs with the push, for the counters, and with the unlinking store in `merge`, for `merged`.
     iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
 }
 

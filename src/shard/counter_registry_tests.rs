@@ -1,4 +1,4 @@
-//! Unit tests of `registry`.
+//! Unit tests of `counter_registry`.
 
 use super::*;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn counts_outlive_their_thread() {
 }
 
 #[test]
-fn counters_of_a_peak_are_folded_and_freed() {
+fn counters_of_a_peak_are_merged_and_freed() {
     const PEAK: usize = 10_000;
     let registry = Registry::new(16);
     let stays = registry.register();

@@ -1,17 +1,16 @@
 //! `ShardDriver`: turns the wheel of a shard.
 //!
-//! A timer comes here from the intake, waits in the wheel, and leaves when it is due. A `ShardDriver` is a
-//! plain value that lies in its shard's slot. Any thread that has the [role](crate::engine::role) takes it out for one
-//! turn:
+//! A timer comes here from the intake, waits in the wheel, and leaves when it is due. A `ShardDriver` is a plain value
+//! that lies in its shard's driver cell. Any thread that has the [role](crate::engine::role) takes it out for one turn:
 //!
-//! | turn                 | the driver                                                             | then                      |
-//! |----------------------|------------------------------------------------------------------------|---------------------------|
-//! | first of a round     | reads the clock, and takes the intake                                  | makes the turn            |
-//! | of a round           | links what came in, and steps the wheel                                | the timers that expired leave |
-//! | of non-urgent work   | cascades ahead, trims memory                                           | begins a round, or sleeps |
+//! | turn               | the driver                              | then                          |
+//! |--------------------|-----------------------------------------|-------------------------------|
+//! | first of a round   | reads the clock, and takes the intake   | makes the turn                |
+//! | of a round         | links what came in, and steps the wheel | the timers that expired leave |
+//! | of non-urgent work | cascades ahead, trims memory            | begins a round, or sleeps     |
 //!
-//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So a large backlog does not delay the
-//!   first batches.
+//! - Each turn is bounded to some 50 µs, and expired timers go out after each. So many timers that are due do not
+//!   delay the first of them.
 //! - A round is one reading of the clock and the turns after it: it handles all that has expired by then. At its end the
 //!   shard sleeps until its next deadline, and the thread turns to other shards. If none is due, it comes back for the
 //!   non-urgent work.
@@ -161,7 +160,7 @@ impl Driven for Shard {
     }
 
     fn driver_cell(&self) -> &DriverCell<Box<ShardDriver>> {
-        &self.slot
+        &self.driver_cell
     }
 
     fn due_tick(&self) -> u64 {

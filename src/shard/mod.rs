@@ -1,25 +1,25 @@
-//! A shard: the [engine](crate::engine), bound to a clock, to counters and to an executor.
+//! A shard: the [engine](crate::engine), bound to a clock, to counters and to the user's hooks.
 //!
 //! The engine has the protocols between threads, in ticks and entries. This room adds what loom cannot model. The table
 //! follows a timer from `schedule` to its end:
 //!
-//! | file                  | concern                                                                        |
-//! |-----------------------|--------------------------------------------------------------------------------|
-//! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters        |
-//! | *the caller's side*   |                                                                                |
-//! | `thread_state`        | a thread's own part of each shard: its counters and its cache                  |
-//! | `permits` | `Permits`: the permits under `max_pending`                                       |
-//! | `schedule`            | accepts or refuses a new timer                                                 |
-//! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes           |
-//! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending       |
-//! | *the driver's side*   |                                                                                |
-//! | `driver`              | `Driver`: turns the wheel, in rounds of bounded turns                          |
-//! | *a worker's side*     |                                                                                |
-//! | `hooks`, `slow_hook` | what a worker does around a callback: counts, panics, the hook `on_slow`       |
-//! | *the rest*            |                                                                                |
-//! | `counter_registry` | the counters of all threads                                                    |
-//! | `virtual_time`        | what a shard has in virtual time, and how a `ManualClock` waits for it         |
-//! | `close`               | the shutdown                                                                   |
+//! | file                  | concern                                                                  |
+//! |-----------------------|--------------------------------------------------------------------------|
+//! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters  |
+//! | *the caller's side*   |                                                                          |
+//! | `thread_state`        | a thread's own part of each shard: its counters and its cache            |
+//! | `permits`             | `Permits`: the permits under `max_pending`                               |
+//! | `schedule`            | accepts or refuses a new timer                                           |
+//! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes     |
+//! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending |
+//! | *the driver's side*   |                                                                          |
+//! | `driver`              | `ShardDriver`: turns the wheel, in rounds of bounded turns               |
+//! | *a worker's side*     |                                                                          |
+//! | `hooks`, `slow_hook`  | what a worker does around a callback: counts, panics, the hook `on_slow` |
+//! | *the rest*            |                                                                          |
+//! | `counter_registry`    | the counters of all threads                                              |
+//! | `virtual_time`        | what a shard has in virtual time, and how a `ManualClock` waits for it   |
+//! | `close`               | the shutdown                                                             |
 //!
 //! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
 

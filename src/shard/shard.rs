@@ -3,14 +3,14 @@
 //! A service creates its shards when it starts. The roles, the thread states and the batches refer to a shard. Each
 //! handle keeps the shard's memory, also after the service has ended: see [`close`](super::close).
 //!
-//! | part                  | written by                         | read by                          |
-//! |-----------------------|------------------------------------|----------------------------------|
-//! | `core`                | any thread, by the engine's rules  | any thread                       |
-//! | `slot`                | the thread that has the role       | the same                         |
-//! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
-//! | `homes`               | threads that start or end          | `choose_home`                    |
-//! | `limit`               | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
-//! | `closures`            | the thread that closes the shard   | the shutdown                     |
+//! | part                 | written by                                                       | read by        |
+//! |----------------------|------------------------------------------------------------------|----------------|
+//! | `core`               | any thread, by the engine's rules                                | any thread     |
+//! | `driver_cell`        | the thread that has the role                                     | the same       |
+//! | `registry`, `common` | threads that start, count or end; the driver's trim              | `stats`, `len` |
+//! | `homes`              | threads that start or end                                        | `choose_home`  |
+//! | `limit`              | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
+//! | `closures`           | the thread that closes the shard                                 | the shutdown   |
 //!
 //! All other fields are fixed at creation.
 //!
@@ -18,9 +18,9 @@
 //! until it ends, so its cache and its counters stay with one shard. Handles and futures use the shard of their own
 //! timer, on any thread.
 //!
-//! **Sums.** Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any thread
-//! may sum them at any time through the [registry](super::counter_registry). Ends are read before beginnings, for the reason
-//! given at `ShardStats::balanced`.
+//! **Sums.** Each thread counts what it does to a timer, from `scheduled` to its end, in counters of its own. Any
+//! thread may sum them at any time through the [registry](super::counter_registry). Ends are read before beginnings,
+//! for the reason given at `ShardStats::balanced`.
 
 use std::any::Any;
 use std::mem;
@@ -84,10 +84,10 @@ impl ShardSettings {
 /// One shard of a service.
 pub(crate) struct Shard {
     pub(super) core: Core,
-    /// Where the driver lies while no thread drives.
-    pub(super) slot: DriverCell<Box<ShardDriver>>,
+    /// Where the driver lies while no thread drives the shard.
+    pub(super) driver_cell: DriverCell<Box<ShardDriver>>,
     pub(crate) ticks: Ticks,
-    /// The process that created the shard, and has its driver.
+    /// The process that created the shard, and has the threads that drive it.
     process: Process,
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
@@ -109,7 +109,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Creates an open shard without a driver.
+    /// Creates an open shard, which no thread drives yet.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
         let ShardSettings { slab, levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
@@ -117,7 +117,7 @@ impl Shard {
         let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
             core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
-            slot: DriverCell::new(Box::new(ShardDriver::new(levels))),
+            driver_cell: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
             common: registry.register(),
@@ -134,7 +134,7 @@ impl Shard {
         })
     }
 
-    /// Returns whether the calling thread is in a child that was forked from the driver's process.
+    /// Returns whether the calling thread is in a child that was forked from the shard's process.
     ///
     /// The pending timers belong to the parent. In the child each timer counts as ended. The child ends none itself, as
     /// it must not drop what their closures captured.
@@ -144,7 +144,7 @@ impl Shard {
     }
 
     /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards
-    /// it chooses the first from index `turn` on. See `thread_state::with_home`. Lock-free.
+    /// it chooses the first from index `start` on. See `thread_state::with_home`. Lock-free.
     pub(crate) fn choose_home(shards: &[Arc<Shard>], start: usize) -> &Shard {
         loop {
             let (before, from) = shards.split_at(start % shards.len());

@@ -3,7 +3,7 @@
 //! A worker measures from just before it calls the callback until the callback has returned or panicked. It uses the
 //! real clock, because a virtual clock stands still meanwhile. Without a hook, it reads no clock.
 //!
-//! The worker calls the hook before the transition that ends the run, and within the run's frame of the
+//! The worker calls the hook before the transition that ends the run, and within the run's frame on the
 //! [call stack](crate::engine::call_stack). So a thread that waits for the run also waits for the hook. The hook may
 //! call whatever a callback may call.
 

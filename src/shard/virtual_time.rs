@@ -55,7 +55,7 @@ impl Shard {
         }
     }
 
-    /// Returns whether no callback starts any more: the shard is closed, or has no driver in a forked child.
+    /// Returns whether no callback starts any more: the shard is closed, or is that of a forked parent.
     fn has_ended(&self) -> bool {
         self.closures.get().is_some() || self.is_inherited()
     }

@@ -150,28 +150,6 @@ impl Stats {
             ..Stats::of(shards)
         }
     }
-
-    /// Returns the statistics of a timer with these shards, without extra threads.
-    pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
-        let all: ShardStats = shards.iter().sum();
-        Self {
-            scheduled: all.scheduled,
-            fired: all.fired,
-            completed: all.completed,
-            cancelled: all.cancelled,
-            unfired: all.unfired,
-            pending: all.pending,
-            rearmed: all.rearmed,
-            enqueued: all.enqueued,
-            panicked: all.panicked,
-            rejected: all.rejected,
-            wakeups: all.wakeups,
-            extra_threads: 0,
-            extra_threads_needed: 0,
-            lateness: all.lateness,
-            shards,
-        }
-    }
 }
 
 impl ShardStats {
@@ -192,24 +170,6 @@ impl ShardStats {
         ShardStats { pending: self.pending, lateness, ..self.combine(earlier, u64::saturating_sub) }
     }
 
-    /// Combines each count with that of `other`. The result has no lateness.
-    fn combine(&self, other: &ShardStats, combine: impl Fn(u64, u64) -> u64) -> ShardStats {
-        ShardStats {
-            scheduled: combine(self.scheduled, other.scheduled),
-            fired: combine(self.fired, other.fired),
-            completed: combine(self.completed, other.completed),
-            cancelled: combine(self.cancelled, other.cancelled),
-            unfired: combine(self.unfired, other.unfired),
-            pending: combine(self.pending, other.pending),
-            rearmed: combine(self.rearmed, other.rearmed),
-            enqueued: combine(self.enqueued, other.enqueued),
-            panicked: combine(self.panicked, other.panicked),
-            rejected: combine(self.rejected, other.rejected),
-            wakeups: combine(self.wakeups, other.wakeups),
-            lateness: Lateness::default(),
-        }
-    }
-
     /// Returns the number of timers that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.completed + self.cancelled + self.unfired
@@ -226,6 +186,28 @@ impl ShardStats {
         self
     }
 }
+
+/// Implements what treats all counts alike.
+macro_rules! for_all {
+    ($($count:ident)*) => {
+        impl Stats {
+            /// Returns the statistics of a timer with these shards, without extra threads.
+            pub(crate) fn of(shards: Vec<ShardStats>) -> Self {
+                let all: ShardStats = shards.iter().sum();
+                Self { $($count: all.$count,)* extra_threads: 0, extra_threads_needed: 0, lateness: all.lateness, shards }
+            }
+        }
+
+        impl ShardStats {
+            /// Combines each count with that of `other`. The result has no lateness.
+            fn combine(&self, other: &ShardStats, combine: impl Fn(u64, u64) -> u64) -> ShardStats {
+                ShardStats { $($count: combine(self.$count, other.$count),)* lateness: Lateness::default() }
+            }
+        }
+    };
+}
+
+for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups);
 
 impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {

@@ -4,13 +4,13 @@
 //! are the standard library's. The crates `loom-tests` and `shuttle-tests` compile the same files, with a `sync` of
 //! their own that has the same names.
 //!
-//! | file     | concern                                              |
-//! |----------|------------------------------------------------------|
-//! | `native` | the standard library's primitives, and the limits    |
-//! | `cell`   | `UnsafeCell` with the interface of loom's            |
-//! | `lock`   | locks that a panic does not poison                   |
-//! | `parker` | parks one thread; another unparks it                 |
-//! | `thread_id` | a number for each thread                      |
+//! | file        | concern                                           |
+//! |-------------|---------------------------------------------------|
+//! | `native`    | the standard library's primitives, and the limits |
+//! | `cell`      | `UnsafeCell` with the interface of loom's         |
+//! | `lock`      | locks that a panic does not poison                |
+//! | `parker`    | parks one thread; another unparks it              |
+//! | `thread_id` | an id for each thread                             |
 
 pub(crate) mod cell;
 pub(crate) mod lock;

@@ -1,10 +1,10 @@
-//! Numbers of threads, by which an atomic word can say which thread it means.
+//! Ids of threads, by which an atomic word can say which thread it means.
 
 use std::cell::Cell;
 
 use crate::sync::{AtomicU64, Ordering, thread_static};
 
-/// Returns the number of the calling thread. No other thread of the process ever has the same. Never zero.
+/// Returns the id of the calling thread. No other thread of the process ever has the same. Never zero.
 pub(crate) fn thread_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_static! {

@@ -5,7 +5,7 @@
 //! | `cores`         | how many threads can run at once                            |
 //! | `pages`         | memory that goes back to the system page by page            |
 //! | `process`       | detects the child of a `fork`                               |
-//! | `scheduling`    | the core and the timer slack of a driver's thread           |
+//! | `scheduling`    | the core and the timer slack of an own thread               |
 //! | `thread_status` | whether a thread is asleep                                  |
 
 mod cores;

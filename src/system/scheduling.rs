@@ -1,16 +1,16 @@
-//! The scheduling of a driver's thread: its core, if the user pins it, and its timer slack.
+//! The scheduling of an own thread: its core, if the user pins it, and its timer slack.
 //!
-//! A thread inherits both from the thread that starts it. Foreign code may start threads, so a driver
+//! A thread inherits both from the thread that starts it. Foreign code may start threads, so an own thread
 //! [restores](Scheduling::restore) the inherited settings before it runs foreign code. It [applies](Scheduling::apply)
-//! its own settings again before it sleeps. Both make system calls, but only a driver that runs foreign code needs
+//! its own settings again before it sleeps. Both make system calls, but only a thread that runs foreign code needs
 //! them.
 
 use core_affinity::CoreId;
 
-/// The settings of one driver's thread. They are best effort: a refusal by the system is ignored.
+/// The settings of one own thread. They are best effort: a refusal by the system is ignored.
 pub(crate) struct Scheduling {
     pinned: Option<Pinned>,
-    /// Whether the driver's own settings are in force.
+    /// Whether these settings are in force.
     applied: bool,
 }
 
@@ -69,7 +69,7 @@ struct Cores(libc::cpu_set_t);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Cores {
-    /// Returns `None` if the system has more cores than a set can hold. Then the driver is not pinned, because it could
+    /// Returns `None` if the system has more cores than a set can hold. Then the thread is not pinned, because it could
     /// not be unpinned.
     fn of_this_thread() -> Option<Self> {
         // SAFETY: all bytes zero are valid, because they are the empty set.
@@ -91,8 +91,8 @@ struct Cores;
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Cores {
-    /// On Windows and Apple's systems, a thread does not inherit the core of the thread that starts it. On the others it
-    /// could not be unpinned, so this returns `None`, and the driver is not pinned.
+    /// On Windows and Apple's systems, a thread does not inherit the core of the thread that starts it. On the others
+    /// it could not be unpinned, so this returns `None`, and the thread is not pinned.
     fn of_this_thread() -> Option<Self> {
         cfg!(any(windows, target_vendor = "apple")).then_some(Self)
     }
@@ -115,7 +115,7 @@ mod tests {
         (get_timerslack().unwrap(), sched_getaffinity(Pid::from_raw(0)).unwrap())
     }
 
-    /// Returns the slack and the cores of a driver's thread that is pinned to `core`.
+    /// Returns the slack and the cores of an own thread that is pinned to `core`.
     fn pinned_to(core: CoreId) -> (i32, CpuSet) {
         let mut cores = CpuSet::new();
         cores.set(core.id).unwrap();

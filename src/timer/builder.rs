@@ -113,11 +113,10 @@ impl Builder {
     /// Pinning is best effort and never an error. It works on Linux, Android, Windows and macOS; elsewhere the setting
     /// has no effect.
     ///
-    /// The driver thread of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count begins
-    /// again after the last. While the driver calls foreign code (a callback, a waker, an
-    /// [executor](Executor::Custom)), it may use all of these cores, and so may a thread that this code starts. Two
-    /// processes that pin, or two containers on one machine, use the same cores. Pin only where the process has its
-    /// cores to itself.
+    /// The driver thread of shard *i* stays on the *i*-th core that the thread that builds the timer may use; the count
+    /// begins again after the last. While it calls foreign code (a callback, a waker, an [executor](Executor::Custom)),
+    /// it may use all of these cores, and so may a thread that this code starts. Two processes that pin, or two
+    /// containers on one machine, use the same cores. Pin only where the process has its cores to itself.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -229,7 +228,8 @@ impl Builder {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Sets the prefix of the names of drivers and pool threads. Default: `corewheel`. Linux shows 15 bytes of a name.
+    /// Sets the prefix of the names of driver threads and pool threads. Default: `corewheel`. Linux shows 15 bytes of a
+    /// name.
     ///
     /// [`build`](Self::build) refuses a prefix with a NUL character.
     ///

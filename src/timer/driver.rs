@@ -10,8 +10,8 @@ use crate::drive::ProgramLoop;
 /// Drives one shard of a [`Timer`] from the program's own loop.
 ///
 /// An event loop that sleeps anyway (epoll, io_uring, a game loop, a thread-per-core runtime) can expire the timers of
-/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard, but those of a pool that
-/// run its callbacks, and one that looks after them.
+/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard, but those of a pool
+/// that run its callbacks, and one that checks the pool.
 ///
 /// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) last, right
 /// before it sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that only

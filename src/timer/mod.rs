@@ -1,17 +1,17 @@
 //! The service, as its users see it: delays and instants, closures and futures.
 //!
-//! | file       | concern                                                                  |
-//! |------------|--------------------------------------------------------------------------|
-//! | `timer` | `Timer` and `WeakTimer`: read, shut down                                 |
-//! | `builder`  | the settings, and the building of a timer from them                      |
-//! | `driver`   | `Driver`: the program's own loop drives a shard                          |
-//! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring        |
-//! | `queues`   | the delay queues of a timer, which its shutdown closes                    |
-//! | `sleep`    | makes futures                                                            |
-//! | `periodic` | a callback that runs more than once                                      |
-//! | `service`  | the shards behind a timer and its clones: start, use, shutdown           |
-//! | `threads`  | the threads of a service, and how they end                               |
-//! | `unfired`  | the timers that a shutdown hands back                                    |
+//! | file       | concern                                                           |
+//! |------------|-------------------------------------------------------------------|
+//! | `timer`    | `Timer` and `WeakTimer`: read, shut down                          |
+//! | `builder`  | the settings, and the building of a timer from them               |
+//! | `driver`   | `Driver`: the program's own loop drives a shard                   |
+//! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring |
+//! | `queues`   | the delay queues of a timer, which its shutdown closes            |
+//! | `sleep`    | makes futures                                                     |
+//! | `periodic` | a callback that runs more than once                               |
+//! | `service`  | the shards behind a timer and its clones: start, use, shutdown    |
+//! | `threads`  | the threads of a service, and how they end                        |
+//! | `unfired`  | the timers that a shutdown hands back                             |
 
 mod builder;
 mod driver;

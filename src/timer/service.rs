@@ -15,7 +15,7 @@
 //! | `end`: sleeps  | completes the pending sleeps, because a closure or a callback may wait for one   |
 //! | `end`: closures | hands the pending closures back or drops them, because a running callback may wait for such a drop |
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
-//! | `end`: threads | joins the drivers' threads, and stops the pool                                   |
+//! | `end`: threads | joins the own threads, and stops the pool                                        |
 //!
 //! With a limit, the last two steps wait until that instant at most. A run that has not ended by then ends its timer,
 //! and the threads end by themselves.
@@ -86,7 +86,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts a service: its pool, its shards and their drivers.
+    /// Starts a service: its pool, its shards and their own threads.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         // Before any thread: it is the first call that prepares the process for forks.
         let open = OpenIn::this_process();
@@ -115,7 +115,7 @@ impl Service {
         let ticks = Ticks::new(builder.clock, builder.tick);
         let needs_this_thread = dispatcher.need_this_thread();
         let limit = builder.max_pending.map(|max| Arc::new(Permits::new(max)));
-        // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
+        // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
@@ -276,8 +276,8 @@ impl Service {
             in_time &= shard.claim_running(entry, runs_end, &mut |tick, f| unfired.push((tick, f)));
             taken(&mut unfired);
         }
-        // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
-        // threads end by themselves.
+        // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
+        // The threads end by themselves.
         let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
         threads.end(limit, in_time && !inside);
         unfired

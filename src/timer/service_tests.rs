@@ -157,10 +157,10 @@ fn a_driver_that_panics_leaves_other_shards_alone() {
     assert_eq!(timer.stats().completed, 1);
 }
 
-/// The thread of the first shard has the watch over the pool. The only worker is blocked, so the pool must grow.
+/// The own thread of the first shard checks the pool. The only worker is blocked, so the pool must grow.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_driver_that_panics_leaves_the_watch_to_a_thread() {
+fn a_driver_that_panics_leaves_the_checks_to_a_thread() {
     let builder = Timer::builder().shards(2).pin_cores(true).executor(Executor::Pool { threads: 1 });
     let timer = builder.on_panic(drop).build().unwrap();
     let in_first = timer.schedule(3600 * SEC, || ()).unwrap();

@@ -1,7 +1,8 @@
 //! One level: a ring of slots, and the slot of each tick.
 //!
-//! A *block* is a slot's range of ticks: the ticks from `block * span` on, as many as the span. The ring has a slot for
-//! each block of the window, rounded up to a power of two, so that a mask tells the slot of a block.
+//! The *number* of a slot counts from tick 0: the slot has the ticks from `number * span` on, as many as the span. The
+//! ring has a slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a
+//! slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,7 +56,7 @@ impl Level {
         }
     }
 
-    /// Returns the block of `deadline`, if it is in the window at tick `now`.
+    /// Returns the number of the slot of `deadline`, if that is in the window at tick `now`.
     #[inline]
     pub(super) fn slot_number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
         // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and

@@ -46,8 +46,8 @@
 //!
 //! # Rejected
 //!
-//! - *One ring, and a count of rounds for each node* (the hashed wheel without a hierarchy): each revolution of the
-//!   ring reads every node that has rounds left.
+//! - *One ring, and a count of revolutions for each node* (the hashed wheel without a hierarchy): each revolution of
+//!   the ring reads every node that has some left.
 //! - *Aligned windows* (Linux before 4.8, tokio): a level ends at its next boundary. A near deadline just beyond that
 //!   boundary starts at a coarse level, and cascades for nothing.
 //! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up

@@ -2,7 +2,7 @@
 //!
 //! | file                       | concern                                                                   |
 //! |----------------------------|---------------------------------------------------------------------------|
-//! | `facade`, `capacity`       | [`Wheel`], as its users see it; its memory for entries                    |
+//! | `wheel`, `capacity`        | [`Wheel`], as its users see it; its memory for entries                    |
 //! | `node`                     | an entry of a `Wheel`, and the [`Key`] that names it                      |
 //! | `levels`, `ahead`          | the algorithm, over nodes that the caller stores; cascades ahead of time  |
 //! | `links`                    | the lists of nodes, and what a node is to the algorithm                   |

@@ -61,11 +61,9 @@ fn write(workspace: &Path, programs: &[Program]) {
     fs::copy(root().join("Cargo.lock"), workspace.join("Cargo.lock")).expect("a copy");
 }
 
-#[test]
-#[cfg(target_os = "linux")]
-#[ignore = "compiles many libraries, some more than once"]
-fn every_program_compiles_with_the_dependencies_of_its_page() {
-    let (workspace, target) = (root().join("target/embedding"), root().join("target/embedding-build"));
+/// Writes the workspace of all programs. Returns its folder, and their names.
+fn prepare() -> (PathBuf, Vec<String>) {
+    let workspace = root().join("target/embedding");
     if workspace.exists() {
         fs::remove_dir_all(&workspace).expect("the workspace of the last run goes");
     }
@@ -75,15 +73,35 @@ fn every_program_compiles_with_the_dependencies_of_its_page() {
     let programs: Vec<_> = pages.iter().flat_map(|page| programs(page)).collect();
     assert!(programs.len() > pages.len(), "{} programs", programs.len());
     write(&workspace, &programs);
-    // One at a time: together, each would get the features of all.
-    let compiles = |program: &&Program| {
-        let check = Command::new(env!("CARGO"))
-            .args(["check", "--quiet", "--package", &program.name, "--target-dir"])
-            .arg(&target)
-            .current_dir(&workspace)
-            .status();
-        check.expect("cargo starts").success()
-    };
-    let failed: Vec<_> = programs.iter().filter(|program| !compiles(program)).map(|program| &program.name).collect();
+    (workspace, programs.into_iter().map(|program| program.name).collect())
+}
+
+/// Returns whether the packages that `selection` names compile.
+fn compile(workspace: &Path, selection: &[&str], target: &str) -> bool {
+    let check = Command::new(env!("CARGO"))
+        .args(["check", "--quiet", "--target-dir"])
+        .arg(root().join(target))
+        .args(selection)
+        .current_dir(workspace)
+        .status();
+    check.expect("cargo starts").success()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "compiles many libraries"]
+fn all_programs_compile_together() {
+    let (workspace, _) = prepare();
+    assert!(compile(&workspace, &["--workspace"], "target"));
+}
+
+/// Together, each would get the features of all.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "compiles many libraries, some more than once"]
+fn each_program_compiles_with_the_dependencies_of_its_page() {
+    let (workspace, names) = prepare();
+    let compiles = |name: &&String| compile(&workspace, &["--package", name], "target/embedding-build");
+    let failed: Vec<_> = names.iter().filter(|name| !compiles(name)).collect();
     assert!(failed.is_empty(), "do not compile: {failed:?}");
 }

@@ -1,4 +1,4 @@
-//! The part of the crate's `executor` that runs callbacks on the driver's thread: `Executor::Inline` and custom
+//! The part of the crate's `executor` that runs callbacks on the thread that drives: `Executor::Inline` and custom
 //! executors. There is no pool.
 
 #[path = "../../../src/executor/batch.rs"]

@@ -6,7 +6,7 @@
 //!
 //! The modules up to `wheel` are the source files of the crate, compiled against a `std` that counts. This package
 //! replaces four modules: `sync`, for its cell; `clock`, because time is virtual; `executor`, of which only the part that
-//! runs callbacks on the driver's thread is present; and `drive`, without the program's own loop.
+//! runs callbacks on the thread that drives is present; and `drive`, without the program's own loop.
 
 // The unit tests of these files run in the crate itself.
 #![cfg(not(test))]

@@ -88,7 +88,7 @@ fn reset_against_the_push_of_a_repeating_timer() {
     });
 }
 
-/// The timer is cancelled in the same window, and the next timer, with deadline `NOW`, reuses its entry.
+/// The timer is cancelled at the same moment, and the next timer, with deadline `NOW`, reuses its entry.
 #[test]
 fn a_new_timer_against_the_push_of_the_old_one() {
     explore(|| {

@@ -39,7 +39,7 @@ impl Runs {
     }
 }
 
-/// Runs due callbacks on the driver's own thread.
+/// Runs due callbacks on the thread that drives.
 fn inline(shard: &VirtualShard, due: Vec<BoxedCallback>) {
     shard.run(due);
 }

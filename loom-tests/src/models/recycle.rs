@@ -26,7 +26,7 @@ impl Owned {
         assert!(!self.0[index as usize].swap(true, Relaxed), "entry {index} was handed out twice");
     }
 
-    /// Takes a batch from the depot.
+    /// Takes a magazine from the depot.
     fn take_batch(&self, fixture: &Fixture) -> Vec<u32> {
         let mut taken = Vec::new();
         fixture.core.depot.pop(&fixture.core.slab, |index| taken.push(index));
@@ -41,7 +41,7 @@ impl Owned {
 
     fn take(&self, fixture: &Fixture) -> Option<u32> {
         let taken = self.take_batch(fixture);
-        assert!(taken.len() <= 1, "each batch has one entry");
+        assert!(taken.len() <= 1, "each magazine has one entry");
         taken.first().copied()
     }
 

@@ -1,4 +1,4 @@
-//! Explores threads that register and unregister, and a driver that folds and frees unused counters, against a reader
+//! Explores threads that register and unregister, and a driver that merges and frees unused counters, against a reader
 //! of the sum.
 //!
 //! Invariant: a reader counts each event once, and uses no freed memory.
@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::source::shard::registry::{Registered, Registry};
+use crate::source::shard::counter_registry::{Registered, Registry};
 
 /// Registers, and counts once.
 fn register(registry: &Registry) -> Arc<Registered> {
@@ -24,7 +24,7 @@ fn register_and_unregister(registry: &Registry, count: usize) {
     all.iter().for_each(|counters| _ = registry.unregister(counters));
 }
 
-/// Starts a driver that makes `turns` turns: the first folds and unlinks, and later ones free.
+/// Starts a driver that makes `turns` turns: the first merges and unlinks, and later ones free.
 fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
     let registry = registry.clone();
     thread::spawn(move || {

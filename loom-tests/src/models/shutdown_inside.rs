@@ -33,7 +33,7 @@ fn beside_a_callback_on_another_thread() {
     });
 }
 
-/// The callback runs on the driver's own thread, which then ends by itself, while another thread schedules a timer.
+/// The callback runs on the thread that drives, which then ends by itself, while another thread schedules a timer.
 #[test]
 fn on_the_drivers_thread() {
     explore(|| {

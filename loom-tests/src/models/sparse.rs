@@ -1,6 +1,6 @@
 //! Explores sparse blocks, whose free entries are set aside.
 //!
-//! Invariant: an entry that is set aside is neither lost nor handed out twice, whatever happens to its block.
+//! Invariant: an entry that is set aside is neither lost nor taken twice, whatever happens to its block.
 
 use loom::thread::JoinHandle;
 

@@ -24,7 +24,7 @@ pub(super) struct Pool {
     ended: AtomicBool,
 }
 
-/// The thread that looks after the queue.
+/// The thread that checks the queue.
 #[derive(Default)]
 struct Leader {
     thread: Mutex<Option<Thread>>,

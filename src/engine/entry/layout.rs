@@ -16,13 +16,13 @@ pub(crate) struct Entry {
     pub(super) state: AtomicU64,
     /// Index of the next entry in the intake.
     pub(crate) next_in_intake: AtomicU32,
-    /// Index of the first entry of the next batch in the depot.
+    /// Index of the first entry of the next magazine in the depot.
     pub(crate) next_magazine: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The callback, while the entry is armed or its callback runs. In the depot, the node of a batch.
+    /// The callback, while the entry is armed or its callback runs. In the depot, a node of a magazine.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 

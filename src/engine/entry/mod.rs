@@ -36,7 +36,8 @@
 //! - **`registered_tick`**, the tick at which the driver has linked the entry, is written by the driver alone, and only
 //!   for an armed entry. Other threads may read it while the entry is not armed.
 //! - **The `next_in_intake` link** belongs to the thread that set `ENQUEUED`, until the driver has collected the entry.
-//! - **An unused entry** belongs to its owner, with the callback's cell and the `next_magazine` link. There are two kinds:
+//! - **An unused entry** belongs to its owner, with the callback's cell and the `next_magazine` link. There are two
+//!   kinds:
 //!   - If no flag is set, the entry is *free*. Its owner is the thread whose transition cleared the last flag; that
 //!     thread must recycle it.
 //!   - If `CACHED` is set, and none but `LINKED` and `ENQUEUED` besides, the owner is the thread that has the entry in
@@ -75,7 +76,7 @@
 //! | `DISPATCHED`                         | cancelled; still in a batch                | a worker                    |
 //! | none but `HANDLE`                    | ended, or reserved for a timer             | its handle                  |
 //! | none                                 | free                                       | its owner                   |
-//! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the depot        | its owner, or the driver    |
+//! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the depot       | its owner, or the driver    |
 //! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED`    |
 //!
 //! # Re-arming in place

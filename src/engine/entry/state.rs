@@ -42,8 +42,8 @@ pub(super) const RESET: u64 = 1 << 7;
 pub(crate) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: the entry is never armed, reset or started again.
 pub(crate) const CLOSED: u64 = 1 << 9;
-/// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner may
-/// arm it.
+/// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner
+/// may arm it.
 pub(super) const CACHED: u64 = 1 << 10;
 /// The callback wakes a task. The driver itself runs it.
 pub(super) const WAKER: u64 = 1 << 11;

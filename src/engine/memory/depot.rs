@@ -1,17 +1,17 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list: every eighth entry is a
-//! *node*, which contains the indices of the next seven entries and of the next node. They lie in the cell of the
+//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list: every eighth entry
+//! is a *node*, which contains the indices of the next seven entries and of the next node. They lie in the cell of the
 //! callback, which a free entry does not need. Push and pop touch the nodes only.
 //!
 //! ```text
 //! head ──► node ───next_magazine──► node ───next_magazine──► ..
-//!           │ and 7 entries       │ and 7 entries
-//!           ▼                     ▼
-//!          node                  node
-//!           │ and 7 entries       │ and 7 entries
-//!           ▼                     ▼
-//!           ..                    ..
+//!           │ and 7 entries          │ and 7 entries
+//!           ▼                        ▼
+//!          node                     node
+//!           │ and 7 entries          │ and 7 entries
+//!           ▼                        ▼
+//!           ..                       ..
 //! ```
 
 use std::iter;
@@ -88,16 +88,18 @@ impl Depot {
     }
 }
 
-/// Returns the magazines from `first` on, which must come from one [`Depot::take_all`]. Each is named by its first entry.
+/// Returns the magazines from `first` on, which must come from one [`Depot::take_all`]. Each is named by its first
+/// entry.
 pub(crate) fn magazines(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     chain(first, |first| &slab.get(first).next_magazine)
 }
 
-/// Returns the entries of the magazine that begins with `first`. A node is read before it is returned, so the receiver may
-/// use it at once.
+/// Returns the entries of the magazine that begins with `first`. A node is read before it is returned, so the receiver
+/// may use it at once.
 ///
 /// # Safety
-/// The magazine must come from the depot. The caller must own each of its entries until the iterator returns that entry.
+/// The magazine must come from the depot. The caller must own each of its entries until the iterator returns that
+/// entry.
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     // SAFETY: we own the node, which `push` has written, both by this function's contract.
     let read = |node: u32| (node != NIL).then(|| (node, unsafe { slab.get(node).read_links() }));

@@ -11,20 +11,20 @@
 //!                                               segments are mapped, frames retired
 //! ```
 //!
-//! | unit    | is                                                                                     |
-//! |---------|----------------------------------------------------------------------------------------|
-//! | entry   | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
-//! | magazine   | up to 32 free entries, which move between a cache and the depot together                |
-//! | block   | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
-//! | frame   | one or more blocks: a page, the unit that the slab allocates and the system takes back |
-//! | segment | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
+//! | unit     | is                                                                                     |
+//! |----------|----------------------------------------------------------------------------------------|
+//! | entry    | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
+//! | magazine | up to 32 free entries, which move between a cache and the depot together               |
+//! | block    | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
+//! | frame    | one or more blocks: a page, the unit that the slab allocates and the system takes back |
+//! | segment  | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
 //!
-//! | file       | concern                                                                |
-//! |------------|------------------------------------------------------------------------|
-//! | `cache`    | the free entries of one thread                                         |
-//! | `depot` | the free list of a shard, which all threads share                      |
-//! | `slab`     | allocates, retires, closes and lists frames                            |
-//! | `segment`  | the layout of the slab in segments, and its sizes                      |
+//! | file            | concern                                                                |
+//! |-----------------|------------------------------------------------------------------------|
+//! | `cache`         | the free entries of one thread                                         |
+//! | `depot`         | the free list of a shard, which all threads share                      |
+//! | `slab`          | allocates, retires, closes and lists frames                            |
+//! | `segment`       | the layout of the slab in segments, and its sizes                      |
 //! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in

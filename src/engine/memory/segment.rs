@@ -28,7 +28,8 @@ pub(super) const SEGMENTS: usize = match (cfg!(loom), cfg!(shuttle)) {
 pub(super) struct Segment {
     pub(super) entries: Pages<Entry>,
     pub(super) blocks: Pages<Block>,
-    /// Whether each block is [sparse](super::sparse_blocks). Not in `blocks`, because many threads read this and few write it.
+    /// Whether each block is [sparse](super::sparse_blocks). Not in `blocks`, because many threads read this and few
+    /// write it.
     pub(super) sparse: Pages<AtomicBool>,
 }
 

@@ -178,8 +178,8 @@ impl Slab {
         marked
     }
 
-    /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order. Returns
-    /// whether there were any.
+    /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order.
+    /// Returns whether there were any.
     fn take_aside(&self, block: u32, receive: impl FnMut(u32)) -> bool {
         // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
         // publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.

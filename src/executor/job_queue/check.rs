@@ -1,33 +1,33 @@
-//! The watch: one thread looks after the queue.
+//! The check: one thread, the leader, checks the queue.
 //!
 //! Workers sleep without a timeout. So they do not notice that a batch which was taken in time has become late, or that
-//! all workers are blocked. The leader has timeouts, so it has the *watch*: it [looks](JobQueue::check) at a time that
-//! each look sets anew. If nothing is left that could need a look, it sets none, so a busy pool does not wake it. A
-//! dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has done
-//! so when a worker takes its job.
+//! all workers are blocked. The leader has timeouts, so it [checks](JobQueue::check) the queue, at a time that each
+//! check sets anew. If nothing is left that could need a check, it sets none, so a busy pool does not wake the leader.
+//! A dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has
+//! done so when a worker takes its job.
 //!
 //! [`LATE_AFTER`]: super::state::LATE_AFTER
 //!
-//! An earlier time wakes the leader by its [alarm](crate::engine::alarm), whose word is lowered under the queue's lock. The
-//! leader reads the time under that lock, after it has written the word and before each time it parks. So either the event
-//! finds the word, or the leader the time.
+//! An earlier time wakes the leader by its [alarm](crate::engine::alarm), whose word is lowered under the queue's lock.
+//! The leader reads the time under that lock, after it has written the word and before each time it parks. So either
+//! the event finds the word, or the leader the time.
 
 use std::time::Instant;
 
 use super::queue::JobQueue;
 use crate::sync::lock;
 
-/// When the leader looks.
+/// When the leader checks the queue.
 #[derive(Default)]
 pub(super) struct NextCheck {
-    /// `None`: nothing could need a look.
+    /// `None`: nothing could need a check.
     pub(super) at: Option<Instant>,
     /// Wakes the leader.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl NextCheck {
-    /// Sets the time of the next look.
+    /// Sets the time of the next check.
     pub(super) fn set(&mut self, at: Option<Instant>) {
         self.at = at;
         if at.is_some() {
@@ -37,7 +37,7 @@ impl NextCheck {
         }
     }
 
-    /// Makes the leader look by `at`.
+    /// Makes the leader check by `at`.
     pub(super) fn check_by(&mut self, at: Instant) {
         if self.at.is_none_or(|old| old > at) {
             self.set(Some(at));
@@ -51,13 +51,13 @@ impl JobQueue {
         lock(&self.state).next_check.wake = Some(Box::new(wake));
     }
 
-    /// Returns when the leader must look.
+    /// Returns when the leader must check the queue.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         lock(&self.state).next_check.at
     }
 
-    /// Looks at the queue, if it is time. Returns the number of jobs that it has added, for each of which a borrowed pool
-    /// must run one more ticket.
+    /// Checks the queue, if it is time. Returns the number of jobs that it has added, for each of which a borrowed
+    /// pool must run one more ticket.
     ///
     /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
     /// started.
@@ -66,7 +66,7 @@ impl JobQueue {
             return 0;
         }
         self.grow(now, start);
-        // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a look.
+        // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a check.
         let mut exhausted = Vec::new();
         lock(&self.state).check(now, &mut exhausted)
     }

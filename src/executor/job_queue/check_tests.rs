@@ -1,4 +1,4 @@
-//! Unit tests of `watch`.
+//! Unit tests of `check`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::executor::batch::tests::Callbacks;
 use crate::executor::job_queue::state::LATE_AFTER;
 use crate::sync::Arc;
 
-/// Returns a queue, and how often its watch has woken the leader.
+/// Returns a queue, and how often it has woken the leader.
 fn queue() -> (JobQueue, impl Fn() -> usize) {
     let (queue, count) = (JobQueue::new(0), Arc::new(AtomicUsize::new(0)));
     let wakes = count.clone();
@@ -21,7 +21,7 @@ fn push(queue: &JobQueue, now: Instant) {
 }
 
 #[test]
-fn the_leader_looks_after_a_dispatch() {
+fn the_leader_checks_after_a_dispatch() {
     let start = Instant::now();
     let micros = |time| start + Duration::from_micros(time);
     for (at, pushed, expected, wakes) in [(None, 0, 1000, 1), (Some(1000), 2000, 1000, 0), (Some(1501), 500, 1500, 1)] {
@@ -33,7 +33,7 @@ fn the_leader_looks_after_a_dispatch() {
 }
 
 #[test]
-fn an_earlier_look_wakes_the_leader() {
+fn an_earlier_check_wakes_the_leader() {
     let (queue, woken) = queue();
     let now = Instant::now();
     let check_by = |micros| {
@@ -46,7 +46,7 @@ fn an_earlier_look_wakes_the_leader() {
 }
 
 #[test]
-fn the_leader_looks_when_it_is_time() {
+fn the_leader_checks_when_it_is_time() {
     let (queue, _) = queue();
     let now = Instant::now();
     let watch = |now| queue.check(now, |_| unreachable!("it never grows"));

@@ -26,10 +26,10 @@
 //!
 //! - A dispatch wakes an idle one, if no worker of the pool is parked and the target has room. So does a worker that
 //!   puts a late batch back.
-//! - From a [look](super::check) that finds a late job and no parked worker, looks follow every [`MIN_INTERVAL`] at
+//! - From a [check](super::check) that finds a late job and no parked worker, checks follow every [`MIN_INTERVAL`] at
 //!   first. Each samples busy workers, wakes idle extra workers, and starts new ones, until no late job waits or a
 //!   worker is parked. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
-//!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which looks, has timers to expire. So one look
+//!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which checks, has timers to expire. So one check
 //!   samples, wakes and starts a bounded number.
 
 use std::time::{Duration, Instant};
@@ -42,11 +42,11 @@ use crate::sync::{Arc, lock};
 
 /// Time without a job after which an extra worker ends.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
-/// Maximum number of workers that one look samples, each in some 10 µs.
+/// Maximum number of workers that one check samples, each in some 10 µs.
 const MAX_SAMPLES: usize = 32;
-/// Maximum number of workers that one look wakes, each in some microseconds under the lock.
+/// Maximum number of workers that one check wakes, each in some microseconds under the lock.
 const MAX_WOKEN: usize = 32;
-/// Maximum number of workers that one look starts, each in some 100 µs.
+/// Maximum number of workers that one check starts, each in some 100 µs.
 const MAX_STARTS: usize = 8;
 /// Minimum time between two samples of the same worker. A callback that naps for less is not blocked.
 const MIN_INTERVAL: Duration = Duration::from_micros(600);
@@ -66,19 +66,19 @@ pub(super) struct Growth {
     needed: u64,
     /// Idle extra workers; the last one became idle last.
     pub(super) idle: Vec<Thread>,
-    /// When a look last started a worker or began to sample. `None` while none need sample.
+    /// When a check last started a worker or began to sample. `None` while none need sample.
     since: Option<Instant>,
     /// Time of the next sample.
     sample_at: Option<Instant>,
-    /// Place of the run from which the next look samples.
+    /// Place of the run from which the next check samples.
     next: usize,
 }
 
 impl State {
     /// Returns how many workers more should run. `None` if too many run.
     ///
-    /// The pool's own threads are in both numbers. Those that were woken or started, but have not taken the lock yet, count
-    /// as running.
+    /// The threads of the pool that are not extra are in both numbers. Those that were woken or started, but have not
+    /// taken the lock yet, count as running.
     pub(super) fn room(&self) -> Option<usize> {
         let Growth { extras, idle, blocked, .. } = &self.growth;
         (self.parked.len() + idle.len() + 2 * blocked).checked_sub(*extras)
@@ -107,7 +107,7 @@ impl State {
         must
     }
 
-    /// Returns when the growth needs the next look.
+    /// Returns when the growth needs the next check.
     pub(super) fn check_growth(&mut self, now: Instant) -> Option<Instant> {
         self.must_sample(now).then(|| self.growth.sample_at.unwrap_or(now))
     }
@@ -123,23 +123,23 @@ impl State {
         starting
     }
 
-    /// Returns the busy workers to sample next, each with the place and the id of its run.
-    fn next_to_sample(&mut self) -> Vec<(usize, u64, Arc<WorkerProbe>)> {
+    /// Returns the busy workers to sample next, each with the place and the start of its run.
+    fn next_to_sample(&mut self) -> Vec<(usize, Instant, Arc<WorkerProbe>)> {
         let next = self.growth.next;
         let places = self.running.capacity();
         let due = (next..next + places).map(|place| place % places).filter_map(|place| {
             let run = self.running.get(place)?;
-            Some((place, run.id, run.probe.clone()?))
+            Some((place, run.since, run.probe.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
         self.growth.next = due.last().map_or(0, |(place, ..)| place + 1);
         due
     }
 
-    /// Records samples, but not that of a run whose place another has taken meanwhile. A later look samples it.
-    fn record_samples(&mut self, samples: &[(usize, u64, Option<u64>)]) {
-        for &(place, id, asleep) in samples {
-            if let Some(run) = self.running.get_mut(place).filter(|run| run.id == id) {
+    /// Records samples, but not that of a run whose place another has taken meanwhile. A later check samples it.
+    fn record_samples(&mut self, samples: &[(usize, Instant, Option<u64>)]) {
+        for &(place, since, asleep) in samples {
+            if let Some(run) = self.running.get_mut(place).filter(|run| run.since == since) {
                 let is_blocked = asleep.is_some() && asleep == run.asleep;
                 self.growth.blocked += usize::from(is_blocked);
                 self.growth.blocked -= usize::from(run.is_blocked);
@@ -165,7 +165,7 @@ impl JobQueue {
         }
         let workers = state.next_to_sample();
         drop(state);
-        let samples: Vec<_> = workers.into_iter().map(|(place, id, probe)| (place, id, probe.sample())).collect();
+        let samples: Vec<_> = workers.into_iter().map(|(place, since, probe)| (place, since, probe.sample())).collect();
         let mut state = lock(&self.state);
         state.record_samples(&samples);
         let starting = if state.must_sample(now) { state.make_room() } else { 0 };

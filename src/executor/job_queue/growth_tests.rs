@@ -99,7 +99,7 @@ fn a_parked_worker_does_not_count_as_running() {
 
 /// The leader samples them, and drives meanwhile.
 #[test]
-fn a_look_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
+fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
     let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
@@ -132,7 +132,7 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
     let mut state = lock(&queue.state);
     let samples: Vec<_> =
         state.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
-    assert_eq!(samples, [(0, state.running[0].id, Some(1))]);
+    assert_eq!(samples, [(0, state.running[0].since, Some(1))]);
     state.end(0);
     state.begin(started(), Instant::now(), false, None);
     state.record_samples(&samples);
@@ -140,7 +140,7 @@ fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
 }
 
 #[test]
-fn a_look_wakes_and_starts_a_bounded_number_of_workers() {
+fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let (queue, now) = (JobQueue::new(BUSY), Instant::now());
     let mut state = lock(&queue.state);
@@ -181,13 +181,13 @@ fn add_late(queue: &JobQueue, now: Instant) {
     queue.push(Arc::new(Callbacks::of(1, || ())), now - LATE_AFTER);
 }
 
-/// Returns the time until the next look.
+/// Returns the time until the next check.
 fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
     queue.next_check().map(|at| at - now)
 }
 
 #[test]
-fn looks_follow_until_no_late_job_waits() {
+fn checks_follow_until_no_late_job_waits() {
     let (queue, sleep_count) = busy();
     let start = Instant::now();
     let look = |now| {
@@ -235,7 +235,7 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
-/// The look that follows its dispatch finds a parked worker, and the growth begins once none is left.
+/// The check that follows its dispatch finds a parked worker, and the growth begins once none is left.
 #[test]
 fn a_late_job_that_the_last_worker_takes_is_checked() {
     let (queue, now) = (JobQueue::new(8), Instant::now());

@@ -14,18 +14,18 @@
 //!
 //! # Workers
 //!
-//! A *worker* is a thread that runs [`worker_loop`](JobQueue::worker_loop) at the bottom of its stack, from its start to
-//! its end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop. So a callback that waits
-//! inside `rayon::join` may run other work of rayon meanwhile, but never another callback. After each callback, the
-//! worker runs what that has `spawn`ed: a later one that blocks does not hold it up. What is broadcast waits for the end
-//! of the batch, because to look for it takes a memory barrier. A [borrowed pool](super::borrowed) has no such threads:
-//! it runs a ticket for each job instead.
+//! The *workers* of the own pool are threads that run [`worker_loop`](JobQueue::worker_loop) at the bottom of their
+//! stacks, from their start to their end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop.
+//! So a callback that waits inside `rayon::join` may run other work of rayon meanwhile, but never another callback.
+//! After each callback, the worker runs what that has `spawn`ed: a later one that blocks does not hold it up. What is
+//! broadcast waits for the end of the batch, because to look for it takes a memory barrier. A [borrowed
+//! pool](super::borrowed) has no such threads: it runs a ticket for each job instead.
 //!
 //! While workers are blocked inside callbacks, there are [extra](growth) ones.
 //!
 //! # The check
 //!
-//! A batch that was taken in time may become late afterwards. So the thread that has the [watch] checks the queue. It
+//! A batch that was taken in time may become late afterwards. So the leader [checks](check) the queue. It
 //! puts late batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The
 //! check also calls for [growth] while no worker is parked.
 //!
@@ -37,15 +37,14 @@
 //!
 //! Checked by the scenarios of the job queue in `shuttle-tests`. loom cannot explore it, because it has timeouts.
 //!
-//! | file      | concern                                                       |
-//! |-----------|---------------------------------------------------------------|
-//! | `queue`   | [`JobQueue`], and the loop of a worker                        |
-//! | `state`   | the state behind its lock, and the check                      |
-//! | `check` | which thread checks, and when                                 |
-//! | `growth`  | how many extra workers run, and what starts them              |
-//! | `worker_probe` | what a check reads of a worker                                |
-//! | `worker_thread` | what the queue needs of the threads that serve it             |
-//!
+//! | file            | concern                                           |
+//! |-----------------|---------------------------------------------------|
+//! | `queue`         | [`JobQueue`], and the loop of a worker            |
+//! | `state`         | the state behind its lock, and the check          |
+//! | `check`         | which thread checks, and when                     |
+//! | `growth`        | how many extra workers run, and what starts them  |
+//! | `worker_probe`  | what a check reads of a worker                    |
+//! | `worker_thread` | what the queue needs of the threads that serve it |
 
 mod check;
 mod growth;

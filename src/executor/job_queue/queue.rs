@@ -17,8 +17,8 @@ pub(crate) struct JobQueue {
 
 impl JobQueue {
     /// Creates the queue of a pool whose threads run the [`worker_loop`](Self::worker_loop). While they are blocked, up
-    /// to `max_extra` extra ones do, if a thread [watches](Self::watch). A borrowed pool has no such threads: it
-    /// runs tickets.
+    /// to `max_extra` extra ones do, if a thread [checks](Self::check) the queue. A borrowed pool has no such threads:
+    /// it runs tickets.
     pub(crate) fn new(max_extra: usize) -> Self {
         let mut state = State::default();
         state.growth.limit = max_extra;

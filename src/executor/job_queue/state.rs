@@ -12,7 +12,7 @@ use crate::executor::batch::Batch;
 use crate::sync::Arc;
 use crate::sync::thread::Thread;
 
-/// Time after its dispatch or its start at which a batch is late. It is the default tick: a driver that wakes for the
+/// Time after its dispatch or its start at which a batch is late. It is the default tick: a leader that wakes for the
 /// next tick then checks the batch without a wake-up of its own.
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Number of jobs for which the queue always retains memory: 8 KiB.
@@ -26,8 +26,6 @@ pub(super) struct State {
     pub(super) running: Slab<Run>,
     /// The parked workers, in the order in which they parked.
     pub(super) parked: Vec<Thread>,
-    /// Number of runs so far. The place of one that has ended is used again, so each has an id, too.
-    runs: u64,
     /// Time of the last dispatch.
     dispatched_at: Option<Instant>,
     pub(super) next_check: NextCheck,
@@ -44,7 +42,6 @@ pub(super) struct Job {
 
 /// A busy worker.
 pub(super) struct Run {
-    pub(super) id: u64,
     pub(super) since: Instant,
     pub(super) batch: Arc<dyn Batch>,
     /// The batch was put back into the queue.
@@ -135,9 +132,8 @@ impl State {
         assisted: bool,
         probe: Option<&Arc<WorkerProbe>>,
     ) -> usize {
-        self.runs += 1;
-        let (id, probe) = (self.runs, probe.cloned());
-        self.running.insert(Run { id, since: now, batch, assisted, probe, asleep: None, is_blocked: false })
+        let probe = probe.cloned();
+        self.running.insert(Run { since: now, batch, assisted, probe, asleep: None, is_blocked: false })
     }
 
     /// Records the end of a run. The caller drops it without the lock.
@@ -147,7 +143,7 @@ impl State {
         run
     }
 
-    /// Looks at the jobs and the busy workers, and sets the time of the next look. Returns the number of jobs that it
+    /// Checks the jobs and the busy workers, and sets the time of the next check. Returns the number of jobs that it
     /// has added. The caller drops `exhausted` without the lock.
     pub(super) fn check(&mut self, now: Instant, exhausted: &mut Vec<Job>) -> usize {
         let has_job = self.has_job(now, exhausted);

@@ -110,9 +110,9 @@ fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
     assert_eq!(check(&mut state, start + LATE_AFTER), (Some(LATE_AFTER), 0));
 }
 
-/// The look after the dispatch may have come before it.
+/// The check after the dispatch may have come before it.
 #[test]
-fn a_worker_that_takes_a_job_calls_for_a_look() {
+fn a_worker_that_takes_a_job_calls_for_a_check() {
     let now = Instant::now();
     let soon = now + LATE_AFTER;
     for (at, since, expected) in [(None, now, true), (None, now - LATE_AFTER, true), (Some(soon), now, false)] {
