@@ -133,6 +133,7 @@ impl Core {
     }
 
     /// Ends the run of an entry.
+    #[inline]
     fn finish(&self, index: u32, entry: &Entry, hooks: &impl RunHooks) {
         let (before, after) = entry.finish();
         if after.is_free() {

@@ -226,7 +226,7 @@ impl Levels {
     }
 
     /// Unlinks a node. It has expired, or is linked again.
-    #[inline]
+    #[inline(always)]
     pub(super) fn expire_or_cascade(&mut self, nodes: &mut impl Nodes, id: u32) -> Step {
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
