@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::Deadline;
-use crate::engine::entry::Entry;
+use crate::engine::entry::{ARMED, Entry};
 use crate::shard::{RawHandle, Shard};
 
 /// The handle of one scheduled timer: cancels it, resets it, and reports its deadline.
@@ -220,7 +220,7 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn is_pending(&self) -> bool {
-        self.live().is_some_and(|(_, entry)| entry.is_armed())
+        self.live().is_some_and(|(_, entry)| entry.state().has(ARMED))
     }
 
     /// Returns the deadline, or `None` if the timer has ended.
@@ -245,7 +245,7 @@ impl TimerHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        let (shard, _) = self.live().filter(|(_, entry)| entry.is_armed())?;
+        let (shard, _) = self.live().filter(|(_, entry)| entry.state().has(ARMED))?;
         Some(shard.ticks.display_deadline(self.last_tick(), self.exact()))
     }
 

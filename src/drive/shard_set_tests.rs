@@ -17,7 +17,7 @@ use crate::wheel::Levels;
 fn shard_set(shards: usize) -> ShardSet {
     let dispatcher = Dispatcher::Own(Pool::without_threads());
     let new = |_, wakeup| {
-        let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
+        let levels = Levels::new(0, &[64], 2).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
     ShardSet::new(shards, dispatcher, true, new)

@@ -15,7 +15,7 @@
 //!
 //! This is the protocol of [`wakeup`](super::wakeup) once more, with the same argument. Loom model `roles` checks it.
 //!
-//! **Which thread parks.** An alarm belongs to an own thread, which [attaches](Alarm::attach) itself before its first
+//! **Which thread parks.** An alarm belongs to an own thread, which attaches its parker before its first
 //! sleep. A caller that lowers `until` has read the value of one such sleep, so it finds the thread.
 
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) struct Alarms(Vec<Alarm>);
 pub(crate) struct Alarm {
     /// Tick until which the thread sleeps, or `AWAKE`.
     until: AtomicU64,
-    parker: Parker,
+    pub(crate) parker: Parker,
 }
 
 impl Alarms {
@@ -52,7 +52,7 @@ impl Alarms {
 
     /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn is_attached_here(&self) -> bool {
-        self.0.iter().any(Alarm::is_attached_here)
+        self.0.iter().any(|alarm| alarm.parker.is_attached_here())
     }
 
     /// Returns the alarm of the thread that has the role.
@@ -62,16 +62,6 @@ impl Alarms {
 }
 
 impl Alarm {
-    /// Makes the calling thread the one that sleeps here.
-    pub(crate) fn attach(&self) {
-        self.parker.attach();
-    }
-
-    /// Returns whether the calling thread is the one that sleeps here.
-    pub(crate) fn is_attached_here(&self) -> bool {
-        self.parker.is_attached_here()
-    }
-
     /// Returns whether the thread sleeps, or is about to.
     pub(crate) fn is_asleep(&self) -> bool {
         // Relaxed: a hint.

@@ -162,15 +162,8 @@ impl Core {
     /// The caller must own the entry, which must be free or cached.
     #[cold]
     pub(crate) unsafe fn set_aside(&self, index: u32) {
-        let mut back = [0; BLOCK as usize];
-        let mut len = 0;
-        let receive = |index| {
-            back[len] = index;
-            len += 1;
-        };
         // SAFETY: the caller owns the entry, which is free or cached, because of this function's contract.
-        unsafe { self.slab.set_aside(index, receive) };
-        back[..len].chunks(MAGAZINE).for_each(|magazine| self.push_to_depot(magazine));
+        unsafe { self.slab.set_aside(index, |back| self.push_to_depot(&[back])) };
         if self.has_complete_blocks() {
             self.wake_lazily();
         }
@@ -229,7 +222,11 @@ impl Core {
     pub(crate) fn notify_driver(&self, index: u32, notice: DriverNotice, deadline: u64, present: impl FnOnce() -> u64) {
         match notice {
             DriverNotice::None => {}
-            DriverNotice::Wake => self.wakeup.wake_by_after_update(deadline),
+            DriverNotice::Wake => {
+                // The transition of the state word comes before the load of `wake_tick`. Loom model `in_flight`.
+                fence_between_seq_cst();
+                self.wakeup.wake_by_ordered(deadline);
+            }
             DriverNotice::Enqueue => self.enqueue(index, deadline, present),
         }
     }

@@ -96,10 +96,6 @@ impl<D> DriverCell<D> {
         }
     }
 
-    fn is_free_for(&self, role: u32) -> bool {
-        lock(&self.state).is_free_for(role)
-    }
-
     /// Returns whether a thread hands out what has expired.
     pub(crate) fn is_handing_out(&self) -> bool {
         lock(&self.state).hands_out.is_some()
@@ -230,7 +226,7 @@ pub(crate) fn earliest<S: Driven>(shards: &[Arc<S>], role: u32) -> u64 {
     let shards = shards.iter().filter(|shard| shard.wakeup().role() == role);
     let ticks = shards.map(|shard| {
         let tick = needed_at(&**shard);
-        if tick <= now && !shard.driver_cell().is_free_for(role) { u64::MAX } else { tick }
+        if tick <= now && !lock(&shard.driver_cell().state).is_free_for(role) { u64::MAX } else { tick }
     });
     ticks.min().unwrap_or(u64::MAX)
 }

@@ -21,7 +21,7 @@ use std::thread;
 use super::call_stack;
 use super::core::Core;
 use super::deliveries::Deliveries;
-use super::entry::{Callback, CallbackKind, Entry, Finish, NextRun, Start};
+use super::entry::{CLOSED, Callback, CallbackKind, Entry, HAS_WAITER, Start};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
@@ -118,9 +118,9 @@ impl Core {
         } else {
             // Without a next tick, the timer was cancelled, or a reset has set its deadline.
             match entry.arm_next(callback, next.flatten().unwrap_or_default(), hooks.now()) {
-                NextRun::Enqueue { deadline } => return self.enqueue_again(index, deadline, hooks),
-                NextRun::Closed { has_waiter } => return self.wake_waiters(has_waiter),
-                NextRun::Cancelled(callback) => callback,
+                Ok((before, _)) if before.has(CLOSED) => return self.wake_waiters(before.has(HAS_WAITER)),
+                Ok((_, deadline)) => return self.enqueue_again(index, deadline, hooks),
+                Err(callback) => callback,
             }
         };
         catch_panic(hooks, || drop(over));
@@ -133,12 +133,13 @@ impl Core {
     }
 
     /// Ends the run of an entry.
+    #[inline]
     fn finish(&self, index: u32, entry: &Entry, hooks: &impl RunHooks) {
-        let Finish { has_waiter, free } = entry.finish();
-        if free {
+        let (before, after) = entry.finish();
+        if after.is_free() {
             hooks.recycle(index);
         }
-        self.wake_waiters(has_waiter);
+        self.wake_waiters(before.has(HAS_WAITER));
     }
 }
 

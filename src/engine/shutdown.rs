@@ -11,24 +11,19 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{CallbackKind, Closed, Entry, Found};
+use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE, RUNNING};
 use crate::sync::Ordering;
-
-/// What a shutdown finds when it has closed all entries.
-pub(crate) struct Closing {
-    /// Number of closures that are pending or running. It does not grow afterwards.
-    pub(crate) closures: usize,
-    /// Whether no handle keeps the shard's memory.
-    pub(crate) unpinned: bool,
-}
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
     /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code
     /// but the waker of a program's loop.
     ///
+    /// Returns the number of closures that are pending or running, which does not grow afterwards, and whether no handle
+    /// keeps the shard's memory.
+    ///
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
-    pub(crate) fn close(&self) -> Closing {
+    pub(crate) fn close(&self) -> (usize, bool) {
         // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.
         self.closing.store(true, Ordering::Release);
@@ -36,21 +31,25 @@ impl Core {
         let mut handles = 0;
         let mut closures = 0;
         for entry in self.slab.close() {
-            let Closed { handle, running, pending } = entry.close();
-            handles += i64::from(handle);
-            closures += usize::from(running || matches!(pending, Some(CallbackKind::Once | CallbackKind::Periodic)));
+            let state = entry.close();
+            handles += i64::from(state.has(HANDLE));
+            let is_closure = matches!(state.kind(), CallbackKind::Once | CallbackKind::Periodic);
+            closures += usize::from(state.has(RUNNING) || state.has(ARMED) && is_closure);
         }
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
         // model `shutdown_memory`.
-        Closing { closures, unpinned: self.pins.fetch_add(handles, Ordering::AcqRel) == -handles }
+        (closures, self.pins.fetch_add(handles, Ordering::AcqRel) == -handles)
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
     /// that may wait for a task that they wake, and values before wakers are called.
     pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(Found)) {
-        for entry in self.slab.close().filter(|entry| entry.holds(kind)) {
-            entry.claim(false, now, &mut found);
+        for entry in self.slab.close() {
+            let state = entry.state();
+            if state.has(ARMED) && state.kind() == kind {
+                entry.claim(false, now, &mut found);
+            }
         }
     }
 
@@ -59,19 +58,18 @@ impl Core {
         self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
-    /// Takes a periodic timer that was running in a closed shard. With `wait`, it first waits for the end of the run, until
-    /// the instant `limit`. Returns false if the run has not ended by then.
+    /// Takes a periodic timer that was running in a closed shard. First waits for the end of the run, until the instant
+    /// `limit`. Returns false if the run has not ended by then.
     ///
-    /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
+    /// A run ends its timer if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
         entry: &Entry,
-        wait: bool,
         limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
-        let in_time = !wait || self.wait_for_run(entry, limit);
+        let in_time = self.wait_for_run(entry, limit);
         entry.claim(true, now, &mut found);
         in_time
     }

@@ -17,8 +17,8 @@
 //!
 //!    A frame that is sparse already stays so until all of its entries are set aside.
 //!
-//! 3. **Regather**: if it has marked frames, it takes the depot out once more, and sets aside the entries of sparse
-//!    blocks.
+//! 3. **Gather again**: if it has marked frames, it takes the depot out once more, and sets aside the entries of
+//!    sparse blocks.
 //!
 //! The third phase is for entries that a thread freed between the first two. They went to the depot, because their
 //! block was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
@@ -69,12 +69,10 @@ pub(super) struct Trim {
 enum Phase {
     #[default]
     Idle,
-    /// The magazines from `next` on are to be set aside.
-    Gather { next: u32 },
+    /// The entries of the magazines from `next` on are to be set aside: all, or `again` those of sparse blocks.
+    Gather { next: u32, again: bool },
     /// The frames from the block `first` on are to be scanned.
     Scan { first: u32 },
-    /// In the magazines from `next` on, the entries of sparse blocks are to be set aside.
-    Regather { next: u32 },
 }
 
 impl Trim {
@@ -83,9 +81,8 @@ impl Trim {
     pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.phase = match mem::take(&mut self.phase) {
             Phase::Idle => self.begin(core),
-            Phase::Gather { next } => self.gather(core, next),
+            Phase::Gather { next, again } => self.gather(core, cache, next, again),
             Phase::Scan { first } => self.scan(core, cache, first, reclaim),
-            Phase::Regather { next } => self.regather(core, cache, next),
         };
         self.is_active()
     }
@@ -121,7 +118,7 @@ impl Trim {
         }
         self.has_gained = false;
         let next = if self.has_many_free(core) { core.depot.take_all() } else { NIL };
-        Phase::Gather { next }
+        Phase::Gather { next, again: false }
     }
 
     /// Ends a trim. Begins another if enough entries have become free meanwhile.
@@ -130,13 +127,22 @@ impl Trim {
         self.begin(core)
     }
 
-    /// Phase 1: sets aside the entries of some magazines.
-    fn gather(&mut self, core: &Core, next: u32) -> Phase {
-        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the
-        // entries that the closure receives.
-        let next = unsafe { unpack(core, next, |index| core.slab.gather(index)) };
-        if next != NIL {
-            return Phase::Gather { next };
+    /// Phase 1: sets aside the entries of some magazines. `again`, phase 3: only those in sparse blocks. The others go
+    /// back to the depot, by way of `cache`.
+    fn gather(&mut self, core: &Core, cache: &mut Cache, next: u32, again: bool) -> Phase {
+        let mut magazines = magazines(&core.slab, next);
+        let some = magazines.by_ref().take(MAX_MAGAZINES);
+        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot.
+        let entries = some.flat_map(|magazine| unsafe { members(&core.slab, magazine) });
+        // SAFETY: this thread is the driver, and owns the entries as above.
+        let set_aside = |index| if again { core.receive(cache, index) } else { unsafe { core.slab.gather(index) } };
+        core.depot.subtract_len(entries.map(set_aside).count());
+        if let Some(next) = magazines.next() {
+            return Phase::Gather { next, again };
+        }
+        if again {
+            core.drain_cache(cache);
+            return self.end(core);
         }
         // Reset before the scan, so that a block that becomes free during the scan counts for the next trim.
         core.slab.reset_completed();
@@ -148,22 +154,19 @@ impl Trim {
         let slab = &core.slab;
         let blocks = slab.blocks();
         let entries = slab.frame * BLOCK;
-        let mut freed = 0;
-        // Adjacent frames to be retired together.
-        let mut run = first..first;
+        let mut visited = 0;
+        let mut free = Vec::new();
         let mut next = first;
         for first in slab.frames(first..blocks).take(MAX_FRAMES) {
-            if freed >= MAX_FREED {
+            if visited >= MAX_FREED {
                 break;
             }
             next = first + slab.frame;
             let aside = slab.count_aside(first);
             if aside == entries {
-                freed += entries;
+                visited += entries;
                 if free_frame(core, cache, first, &mut reclaim) {
-                    self.has_gained = true;
-                    run.end = next;
-                    continue;
+                    free.push(first);
                 }
             } else if aside == 0 || slab.is_frame_sparse(first) {
                 // All entries are in use, or the frame is retired, or it is sparse already.
@@ -174,32 +177,17 @@ impl Trim {
             } else {
                 slab.adopt_frame(first, |index| core.keep(cache, index));
             }
-            // SAFETY: we own all entries of these frames, because `free_frame` has claimed them. They are free.
-            unsafe { slab.retire(run) };
-            run = next..next;
         }
-        // SAFETY: as above.
-        unsafe { slab.retire(run) };
+        self.has_gained |= !free.is_empty();
+        // SAFETY: we own all entries of these frames, because `free_frame` has claimed them. They are free.
+        unsafe { slab.retire(free.into_iter()) };
         if next < blocks {
             return Phase::Scan { first: next };
         }
         core.drain_cache(cache);
         if mem::take(&mut self.has_marked) {
-            return Phase::Regather { next: core.depot.take_all() };
+            return Phase::Gather { next: core.depot.take_all(), again: true };
         }
-        self.end(core)
-    }
-
-    /// Phase 3: sets aside the entries of some magazines that are in sparse blocks, and returns the others to the
-    /// depot.
-    fn regather(&mut self, core: &Core, cache: &mut Cache, next: u32) -> Phase {
-        // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot. So we own the
-        // entries that the closure receives.
-        let next = unsafe { unpack(core, next, |index| core.receive(cache, index)) };
-        if next != NIL {
-            return Phase::Regather { next };
-        }
-        core.drain_cache(cache);
         self.end(core)
     }
 }
@@ -210,23 +198,10 @@ fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnM
     if !core.slab.claim_frame(first, |index| core.keep(cache, index)) {
         return false;
     }
-    let mut entries = first * BLOCK..(first + core.slab.frame) * BLOCK;
+    let entries = first * BLOCK..(first + core.slab.frame) * BLOCK;
     let free = entries.clone().all(reclaim);
     if !free {
-        entries.by_ref().for_each(|index| core.keep(cache, index));
+        entries.for_each(|index| core.keep(cache, index));
     }
     free
-}
-
-/// Passes each entry of some magazines, from `next` on, to `receive`. Returns the first magazine that is left, or
-/// `NIL`.
-///
-/// # Safety
-/// The calling thread must have taken the magazines out of the depot, and must not have unpacked them before.
-unsafe fn unpack(core: &Core, next: u32, receive: impl FnMut(u32)) -> u32 {
-    let mut magazines = magazines(&core.slab, next);
-    // SAFETY: we own the magazines, because of this function's contract.
-    let entries = magazines.by_ref().take(MAX_MAGAZINES).flat_map(|magazine| unsafe { members(&core.slab, magazine) });
-    core.depot.subtract_len(entries.map(receive).count());
-    magazines.next().unwrap_or(NIL)
 }

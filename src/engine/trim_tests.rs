@@ -20,7 +20,7 @@ struct Fixture {
 impl Fixture {
     fn new(frame: u32) -> Self {
         let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
-        Self { core, driver: DriverCore::new(Levels::new_ahead(0, &[64]).unwrap()), cache: Cache::new() }
+        Self { core, driver: DriverCore::new(Levels::new(0, &[64], 2).unwrap()), cache: Cache::new() }
     }
 
     fn schedule(&mut self) -> u32 {

@@ -21,7 +21,7 @@
 //! this pass would gain nothing, as no timer can be dispatched before the last of these entries is linked.
 
 use super::core::Core;
-use super::entry::{Collected, Expire};
+use super::entry::{ARMED, DISPATCHED, ENQUEUED, LINKED};
 use super::expired_entries::{ExpiredEntries, MAX_EXPIRED};
 use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
@@ -144,15 +144,15 @@ impl DriverCore {
 
     /// Links an entry by its current deadline. If it is disarmed, unlinks it instead.
     fn link(&mut self, core: &Core, index: u32) {
-        let Collected { linked, pending, free } = core.slab.get(index).collect(self.now, self.levels.now());
+        let (before, after) = core.slab.get(index).collect(self.now, self.levels.now());
         let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
-        if linked {
+        if before.has(LINKED) {
             self.levels.remove(&mut nodes, index);
         }
-        if pending {
+        if after.has(LINKED) {
             let deadline = nodes.deadline(index);
             self.levels.insert(&mut nodes, index, deadline);
-        } else if free {
+        } else if after.is_free() {
             core.recycle(&mut self.free_entries, index);
         }
     }
@@ -183,11 +183,13 @@ impl DriverCore {
 
     /// Makes the transition of an entry that the wheel has unlinked. Appends the entry to `due` if it is dispatched.
     fn expire(&mut self, core: &Core, index: u32, due: &mut ExpiredEntries) {
-        match core.slab.get(index).expire(self.levels.now()) {
-            Expire::Dispatch(kind) => due.push(kind, index),
-            Expire::Later => self.link(core, index),
-            Expire::Over { free: true } => core.recycle(&mut self.free_entries, index),
-            Expire::Over { free: false } => {}
+        let (before, after) = core.slab.get(index).expire(self.levels.now());
+        if after.has(DISPATCHED) {
+            due.push(after.kind(), index);
+        } else if after.has(ENQUEUED) && !before.has(ENQUEUED) {
+            self.link(core, index);
+        } else if after.is_free() {
+            core.recycle(&mut self.free_entries, index);
         }
     }
 }
@@ -227,6 +229,6 @@ impl Nodes for Entries<'_> {
 
     #[inline]
     fn is_disarmed(&self, id: u32) -> bool {
-        !self.slab.get(id).is_armed()
+        !self.slab.get(id).state().has(ARMED)
     }
 }

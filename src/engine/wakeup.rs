@@ -82,7 +82,7 @@
 //!   it. By 1, the push comes before that load, and R's load of `wake_tick` after that write. So R's load, too, comes
 //!   after D, and R makes sure that the sleep ends by `tick`.
 //!
-//! loom treats sequentially consistent accesses as `AcqRel`. So under loom there is a fence, [`fence_between_seq_cst`],
+//! loom treats sequentially consistent accesses as `AcqRel`. So under loom there is a fence, [`fence_between_seq_cst`](crate::sync::fence_between_seq_cst),
 //! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
 //! real fence: see [`DriverWakeup::wake_by`].
 //!
@@ -100,7 +100,7 @@
 
 use super::alarm::{AWAKE, Alarm, Alarms};
 use super::program_waker::ProgramWaker;
-use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence, fence_between_seq_cst};
+use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
 
 /// The role of a shard that the program's own loop drives.
 pub(crate) const PROGRAM: u32 = u32::MAX;
@@ -140,14 +140,6 @@ impl DriverWakeup {
     pub(crate) fn wake_by(&self, tick: u64) {
         // SeqCst: orders what the caller wrote before the load; see the file's head. Loom model `in_flight`.
         fence(Ordering::SeqCst);
-        self.wake_by_ordered(tick);
-    }
-
-    /// Like [`wake_by`](Self::wake_by), for a caller whose write was a sequentially consistent read-modify-write.
-    #[inline]
-    pub(super) fn wake_by_after_update(&self, tick: u64) {
-        // A fence only under loom: see the file's head. Loom model `in_flight`.
-        fence_between_seq_cst();
         self.wake_by_ordered(tick);
     }
 

@@ -18,7 +18,6 @@ use super::shard::Shard;
 use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind, Entry, Found};
 use crate::engine::run::catch_panic;
-use crate::engine::shutdown::Closing;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
@@ -27,7 +26,7 @@ impl Shard {
         let closures = *this.closures.get_or_init(|| {
             // The count that is left to the handles.
             let pinned = Arc::into_raw(this.clone());
-            let Closing { closures, unpinned } = this.core.close();
+            let (closures, unpinned) = this.core.close();
             if unpinned {
                 // SAFETY: we own the count made above, because `unpinned` says that no handle is left to own it.
                 drop(unsafe { Arc::from_raw(pinned) });
@@ -60,12 +59,11 @@ impl Shard {
     pub(crate) fn claim_running(
         &self,
         entry: &Entry,
-        wait: bool,
         limit: Option<Instant>,
         unfired: &mut impl FnMut(u64, Callback),
     ) -> bool {
         let now = self.ticks.now_tick();
-        self.core.claim_running(entry, wait, limit, now, |found| self.end_claimed(found, unfired))
+        self.core.claim_running(entry, limit, now, |found| self.end_claimed(found, unfired))
     }
 
     /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.

@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 
 use crate::clock::Deadline;
 use crate::engine::core::Core;
-use crate::engine::entry::{Cancelled, DriverNotice, Entry, Release};
+use crate::engine::entry::{DISPATCHED, DriverNotice, Entry, RUNNING, Release, State};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -83,15 +83,15 @@ impl Shard {
     /// Counts a cancel, and drops the callback.
     ///
     /// # Safety
-    /// The caller must have made the transition that returned this value, and must have the entry's handle.
+    /// The caller must have made the transition that returned this state, and must have the entry's handle.
     #[inline]
-    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, Cancelled { owns_callback, dispatched }: Cancelled) {
+    pub(super) unsafe fn finish_cancel(&self, entry: &Entry, cancelled: State) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
-        if owns_callback {
+        if !cancelled.has(RUNNING) {
             // SAFETY: we own the callback, because our transition cleared `ARMED` and no worker runs the callback.
             self.catch_panic(|| unsafe { entry.drop_callback() });
         }
-        if dispatched {
+        if cancelled.has(DISPATCHED) {
             self.finish_in_flight();
         }
     }

@@ -6,9 +6,17 @@
 //! | `Armed` | was armed with the waker of the last poll. It may have fired since | a poll or a reset that finds it ended |
 //! | `Over`  | is not armed; the result is known                | a reset                                              |
 //!
-//! A poll by another task exchanges the waker by a cancel and an arm: see `entry/poll.rs`. The drop of a pending future
-//! cancels the timer. The entry keeps the shard's memory, so a future need not count itself as an owner of the service.
-//! That count would be a cache line that all threads write.
+//! A poll by another task replaces the waker by two of the transitions that every timer has:
+//!
+//! 1. `cancel` takes the old callback back. If the timer has ended before, the poll is ready.
+//! 2. `arm` arms the entry with the new waker. An entry in a batch cannot be armed again: the future leaves it to the
+//!    driver and takes another. So no thread waits for another.
+//!
+//! Each waker is thus called or dropped once, by the thread that clears `ARMED`, as is any callback. A poll at or after
+//! the deadline ends the timer by a cancel, even if the driver is late. The driver then does not wake the task.
+//!
+//! The drop of a pending future cancels the timer. The entry keeps the shard's memory, so a future need not count itself
+//! as an owner of the service. That count would be a cache line that all threads write.
 //!
 //! Whether a poll that could complete must be pending once more is decided by [`coop`](super::coop). Loom models `wake`
 //! and `sleep_entry`.
@@ -19,7 +27,7 @@ use std::task::Waker;
 use super::coop::{Coop, Progress};
 use super::raw_handle::RawHandle;
 use crate::clock::Deadline;
-use crate::engine::entry::{Callback, Entry, PollOutcome};
+use crate::engine::entry::{ARMED, CLOSED, Callback, DISPATCHED, Entry, RUNNING};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -92,33 +100,31 @@ impl SleepEntry {
         progress
     }
 
-    /// Polls an entry that was armed.
+    /// Polls an entry that was armed: makes it wake the task of `waker`, or ends the timer if it is due.
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
         let (shard, entry) = self.parts();
+        let is_due = deadline <= now;
+        if !entry.state().has(ARMED) {
+            return self.ended(deadline);
+        }
         // SAFETY: the future owns the only handle, and has armed the entry.
-        let callback = match unsafe { entry.poll(waker, deadline, now, |old| shard.drop_unfired(old)) } {
-            PollOutcome::Waiting => return Progress::Pending,
-            PollOutcome::Renewed(notice) => {
-                thread_state::with(shard, |thread| shard.notify_driver(thread, self.index, notice, deadline));
-                return Progress::Pending;
-            }
-            PollOutcome::Taken(callback) => callback,
-            PollOutcome::Over => return self.ended(deadline),
-            PollOutcome::Expired { dispatched } => {
-                // The waker is not called, so this counts as a completed timer, but not as a run.
-                shard.count_completed();
-                if dispatched {
-                    shard.finish_in_flight();
-                }
-                return Progress::Elapsed;
-            }
-            PollOutcome::Closed => {
-                shard.count_completed();
-                return Progress::Shutdown;
-            }
-        };
-        shard.finish_in_flight();
-        self.arm(deadline, now, callback, false)
+        if !is_due && unsafe { entry.will_wake(waker) } {
+            return Progress::Pending;
+        }
+        // The clone is the task's own code and may panic. Nothing has changed yet.
+        let callback = (!is_due).then(|| Callback::waking(waker.clone()));
+        let Some(cancelled) = entry.cancel() else { return self.ended(deadline) };
+        // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that runs is
+        // not armed.
+        shard.catch_panic(|| unsafe { entry.drop_callback() });
+        if is_due {
+            // The waker is not called, so this counts as a completed timer, but not as a run.
+            shard.count_completed();
+        }
+        if cancelled.has(DISPATCHED) {
+            shard.finish_in_flight();
+        }
+        callback.map_or(Progress::Elapsed, |callback| self.arm(deadline, now, callback, false))
     }
 
     /// Arms the entry, or another one if it is still in a batch or running. `is_new`: the timer is not counted yet.
@@ -152,13 +158,17 @@ impl SleepEntry {
     /// Returns why an armed timer has ended.
     fn ended(&self, deadline: u64) -> Progress {
         let (shard, entry) = self.parts();
-        if entry.is_closed() && deadline > shard.ticks.now_tick() { Progress::Shutdown } else { Progress::Elapsed }
+        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() {
+            Progress::Shutdown
+        } else {
+            Progress::Elapsed
+        }
     }
 
     /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
     fn replace_if_busy(&mut self) -> bool {
         let (shard, entry) = self.parts();
-        if !entry.is_dispatched_or_running() {
+        if !entry.state().has(DISPATCHED | RUNNING) {
             return true;
         }
         let Some(raw) = thread_state::with(shard, reserve) else { return false };
@@ -191,10 +201,10 @@ impl SleepEntry {
         match self.phase {
             Phase::Over(progress) => progress,
             _ if shard.is_inherited() => Progress::Shutdown,
-            Phase::Armed if !entry.is_armed() => self.ended(deadline),
+            Phase::Armed if !entry.state().has(ARMED) => self.ended(deadline),
             // The deadline decides, as the driver may be late.
             Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
-            Phase::Idle if entry.is_closed() => Progress::Shutdown,
+            Phase::Idle if entry.state().has(CLOSED) => Progress::Shutdown,
             Phase::Armed | Phase::Idle => Progress::Pending,
         }
     }
@@ -202,7 +212,7 @@ impl SleepEntry {
     /// Returns whether the shard was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         let (shard, entry) = self.parts();
-        entry.is_closed() || shard.is_inherited()
+        entry.state().has(CLOSED) || shard.is_inherited()
     }
 
     /// Cancels an armed timer.

@@ -13,7 +13,7 @@ use crate::wheel::Levels;
 
 fn shard() -> Arc<Shard> {
     let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
-    let levels = Levels::new_ahead(0, &[64]).expect("a valid level");
+    let levels = Levels::new(0, &[64], 2).expect("a valid level");
     Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks))
 }
 

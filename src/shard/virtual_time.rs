@@ -76,7 +76,7 @@ impl OnClock for Shard {
     }
 
     fn needs_this_thread(&self) -> bool {
-        let drives = self.core.wakeup.alarm().is_attached_here();
+        let drives = self.core.wakeup.alarm().parker.is_attached_here();
         drives || self.is_inside_callback() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
     }
 }

@@ -93,7 +93,7 @@ impl Service {
         // The slabs and the levels come first, because they may be refused.
         let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
         let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
-        let levels = (0..builder.shards).map(|_| Levels::new_ahead(0, &builder.slots_per_level));
+        let levels = (0..builder.shards).map(|_| Levels::new(0, &builder.slots_per_level, 2));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
@@ -265,7 +265,8 @@ impl Service {
         }
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is.
-        let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+        let waits = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+        let runs_end = if waits { limit } else { Some(Instant::now()) };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
@@ -276,7 +277,7 @@ impl Service {
         let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
         for (shard, entry) in runs {
-            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired.push((tick, f)));
+            in_time &= shard.claim_running(entry, runs_end, &mut |tick, f| unfired.push((tick, f)));
             taken(&mut unfired);
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.

@@ -2,11 +2,9 @@
 //!
 //! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
 //! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
-//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than two
-//! windows of the level below ahead, so for this purpose a ring has twice as many slots as the window
-//! ([`Levels::new_ahead`]). The rule in [`levels`](super::levels) still decides where a node is *inserted*.
+//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than twice
+//! the slots of the level below ahead, so for this purpose a window has twice as many slots ([`Levels::new`]).
 
-use super::level::Level;
 use super::levels::{Levels, Step};
 use super::links::Nodes;
 
@@ -15,7 +13,7 @@ impl Levels {
     /// none. O(levels).
     pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
         let Some(id) = self.upcoming() else { return Step::Done };
-        self.expire_or_cascade(nodes, id, Level::slot_number_in_ring)
+        self.expire_or_cascade(nodes, id)
     }
 
     /// Returns the node to cascade ahead of time next, if there is one: the first of a slot above level 0 that is the next

@@ -18,7 +18,7 @@ pub(super) struct Level {
     /// Number of ticks of a slot.
     pub(super) span: StrengthReducedU64,
     /// Number of slots of the window.
-    slots: u64,
+    window: u64,
     /// Maximum distance in ticks of a deadline within the window, if the window begins at the present tick.
     reach: u64,
     /// Number of slots of the ring, less one.
@@ -30,12 +30,12 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn new(span: u64, slots: u64, windows_per_ring: u64) -> Level {
+    pub(super) fn new(span: u64, window: u64) -> Level {
         Level {
             span: StrengthReducedU64::new(span),
-            slots,
-            reach: span.checked_mul(slots).map_or(u64::MAX, |end| end - 1),
-            mask: (windows_per_ring * slots).next_power_of_two() - 1,
+            window,
+            reach: span.checked_mul(window).map_or(u64::MAX, |end| end - 1),
+            mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
             heads: Vec::new(),
         }
@@ -64,19 +64,8 @@ impl Level {
         if deadline - now > self.reach {
             return None;
         }
-        self.slot_number_within(deadline, now, self.slots)
-    }
-
-    /// Returns the number of the slot of `deadline`, if the ring has that slot at tick `now`.
-    #[inline]
-    pub(super) fn slot_number_in_ring(&self, deadline: u64, now: u64) -> Option<u64> {
-        self.slot_number_within(deadline, now, self.mask + 1)
-    }
-
-    #[inline]
-    fn slot_number_within(&self, deadline: u64, now: u64, slots: u64) -> Option<u64> {
         let number = deadline / self.span;
-        (number - now / self.span < slots).then_some(number)
+        (number - now / self.span < self.window).then_some(number)
     }
 
     /// Returns whether no slot begins from `now` to `tick`, both included.

@@ -29,7 +29,8 @@
 //! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
 //! That slot has nodes only while it expires.
 //!
-//! `ring(i)` is `slots(i)`, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the
+//! The windows of a shard are twice as long: `2 * slots(i)`, see [`ahead`](super::ahead). `ring(i)` is the length of the
+//! window, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the
 //! default, every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
 //! # Time
@@ -103,16 +104,10 @@ pub(crate) struct Levels {
 impl Levels {
     /// Creates levels with these numbers of slots, the finest first, and adds levels of the last number until they
     /// reach every `u64`. The first node in a level allocates its slots.
-    pub(crate) fn new(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
-        Self::with_rings(start, slots_per_level, 1)
-    }
-
-    /// Like [`new`](Self::new), with rings twice as long, for [`cascade_ahead`](Self::cascade_ahead).
-    pub(crate) fn new_ahead(start: u64, slots_per_level: &[usize]) -> Result<Levels, BuildError> {
-        Self::with_rings(start, slots_per_level, 2)
-    }
-
-    fn with_rings(start: u64, slots_per_level: &[usize], windows_per_ring: u64) -> Result<Levels, BuildError> {
+    ///
+    /// A window is `factor` times as long as a slot of the level above: 1, or 2 for
+    /// [`cascade_ahead`](Self::cascade_ahead).
+    pub(crate) fn new(start: u64, slots_per_level: &[usize], factor: u64) -> Result<Levels, BuildError> {
         for (level, &slots) in slots_per_level.iter().enumerate() {
             if slots < 2 {
                 return Err(BuildError::TooFewSlots { level, slots });
@@ -129,7 +124,7 @@ impl Levels {
         while let Some(this) = span {
             let slots = given.next().unwrap_or(last) as u64;
             span = this.checked_mul(slots);
-            levels.push(Level::new(this, slots, windows_per_ring));
+            levels.push(Level::new(this, factor * slots));
         }
         Ok(Levels { now: start, expired: ExpiredList::EMPTY, expiring: NIL, next: None, levels })
     }
@@ -143,7 +138,7 @@ impl Levels {
     #[inline]
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         if deadline > self.now {
-            self.link(nodes, id, deadline, Level::slot_number_in_window);
+            self.link(nodes, id, deadline);
         } else {
             self.expired.push(nodes, id);
         }
@@ -227,23 +222,18 @@ impl Levels {
         } else {
             return Step::Done;
         };
-        self.expire_or_cascade(nodes, id, Level::slot_number_in_window)
+        self.expire_or_cascade(nodes, id)
     }
 
-    /// Unlinks a node. It has expired, or is linked again by the rule `number_of`, which is as for `link`.
-    #[inline]
-    pub(super) fn expire_or_cascade(
-        &mut self,
-        nodes: &mut impl Nodes,
-        id: u32,
-        number_of: impl Fn(&Level, u64, u64) -> Option<u64>,
-    ) -> Step {
+    /// Unlinks a node. It has expired, or is linked again.
+    #[inline(always)]
+    pub(super) fn expire_or_cascade(&mut self, nodes: &mut impl Nodes, id: u32) -> Step {
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Expired(id);
         }
-        self.link(nodes, id, deadline, number_of);
+        self.link(nodes, id, deadline);
         Step::Cascaded
     }
 
@@ -270,18 +260,12 @@ impl Levels {
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
     }
 
-    /// Links a node by its deadline, which must be later than the present tick. `number_of` is the rule: the node goes
-    /// to the lowest level for which it returns the number of a slot.
+    /// Links a node by its deadline, which must be later than the present tick.
     #[inline]
-    fn link(
-        &mut self,
-        nodes: &mut impl Nodes,
-        id: u32,
-        deadline: u64,
-        number_of: impl Fn(&Level, u64, u64) -> Option<u64>,
-    ) {
+    fn link(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let mut levels = self.levels.iter_mut().enumerate();
-        let found = levels.find_map(|(level, ring)| Some((level, number_of(ring, deadline, self.now)?, ring)));
+        let found =
+            levels.find_map(|(level, ring)| Some((level, ring.slot_number_in_window(deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
         let next = ring.push(slot, id);

@@ -40,7 +40,7 @@ fn insert(levels: &mut Levels, store: &mut Store, id: u32) {
 
 /// Returns levels of four slots at tick 0, with nodes of these deadlines inserted in order.
 fn inserted(deadlines: &[u64]) -> (Levels, Store) {
-    let mut levels = Levels::new(0, &[4]).expect("a valid level");
+    let mut levels = Levels::new(0, &[4], 1).expect("a valid level");
     let mut store = Store::new(deadlines);
     for id in 0..deadlines.len() as u32 {
         insert(&mut levels, &mut store, id);
@@ -122,7 +122,7 @@ fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
 #[test]
 fn the_most_levels_and_slots_fit_into_a_list_id() {
     for slots in [2, 1 << 24] {
-        let mut levels = Levels::new(0, &[slots]).expect("a valid level");
+        let mut levels = Levels::new(0, &[slots], 1).expect("a valid level");
         let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);
         insert(&mut levels, &mut store, 0);
         insert(&mut levels, &mut store, 1);
@@ -144,9 +144,10 @@ fn a_disarmed_node_expires_where_it_would_cascade() {
 
 #[test]
 fn a_disarmed_node_expires_ahead_of_time() {
-    let mut levels = Levels::new_ahead(0, &[4]).expect("a valid level");
-    let mut store = Store::new(&[5]);
+    let mut levels = Levels::new(0, &[4], 2).expect("a valid level");
+    let mut store = Store::new(&[9]);
     insert(&mut levels, &mut store, 0);
+    assert_eq!(levels.step(&mut store, 4), Step::Done);
     store.0[0].0 = DISARMED;
     assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
     assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
@@ -154,12 +155,12 @@ fn a_disarmed_node_expires_ahead_of_time() {
 
 #[test]
 fn a_slot_can_be_emptied_before_it_expires() {
-    let deadlines: Vec<u64> = (64..128).rev().collect();
-    for now in 0..=63 {
-        let mut levels = Levels::new_ahead(now, &[64]).expect("a valid level");
+    let deadlines: Vec<u64> = (128..192).rev().collect();
+    for now in 64..128 {
+        let mut levels = Levels::new(0, &[64], 2).expect("a valid level");
         let mut store = Store::new(&deadlines);
-        let linked: Vec<u32> = (0..64).filter(|&id| deadlines[id as usize] > now + 63).collect();
-        linked.iter().for_each(|&id| insert(&mut levels, &mut store, id));
+        (0..64).for_each(|id| insert(&mut levels, &mut store, id));
+        assert_eq!(levels.step(&mut store, now), Step::Done);
         let mut cascade = || {
             let is_upcoming = levels.upcoming().is_some();
             let cascades = levels.cascade_ahead(&mut store) != Step::Done;
@@ -167,10 +168,9 @@ fn a_slot_can_be_emptied_before_it_expires() {
             cascades
         };
         let steps = (0..1000).take_while(|_| cascade()).count();
-        assert!(steps <= linked.len(), "each cascades once");
-        for &id in &linked {
-            let deadline = deadlines[id as usize];
-            assert_eq!(levels.position(store.links(id)), Some((0, deadline, deadline)));
+        assert_eq!(steps, deadlines.len(), "each cascades once");
+        for (id, &deadline) in deadlines.iter().enumerate() {
+            assert_eq!(levels.position(store.links(id as u32)), Some((0, deadline, deadline)));
         }
     }
 }
@@ -179,7 +179,7 @@ fn a_slot_can_be_emptied_before_it_expires() {
 fn nodes_that_cascade_ahead_expire_on_time() {
     for (seed, slots) in (0..40).flat_map(|seed| [2, 3, 4, 64].map(|slots| (seed, slots))) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut levels = Levels::new_ahead(0, &[slots]).expect("a valid level");
+        let mut levels = Levels::new(0, &[slots], 2).expect("a valid level");
         let deadlines: Vec<u64> = (0..200).map(|_| 1 + (random.u64(..) >> random.u32(44..64))).collect();
         let mut store = Store::new(&deadlines);
         let mut left: std::collections::BTreeSet<u32> = (0..200).collect();

@@ -85,7 +85,7 @@ impl<T> Wheel<T> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn with_levels(start_tick: u64, slots_per_level: &[usize]) -> Result<Wheel<T>, BuildError> {
-        Ok(Wheel { levels: Levels::new(start_tick, slots_per_level)?, nodes: Slab::new(), inserted: 0 })
+        Ok(Wheel { levels: Levels::new(start_tick, slots_per_level, 1)?, nodes: Slab::new(), inserted: 0 })
     }
 
     /// Adds an entry that expires when [`advance`](Self::advance) reaches `deadline_tick`, and returns its key. O(1).

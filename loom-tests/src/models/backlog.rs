@@ -3,7 +3,7 @@
 //! Invariant: each timer runs, is cancelled or is handed back, once.
 
 use super::{Fixture, Handle, explore};
-use crate::engine::entry::Entry;
+use crate::engine::entry::CLOSED;
 use crate::engine::memory::Cache;
 
 /// The current tick.
@@ -60,6 +60,6 @@ fn a_shard_is_closed_in_the_middle_of_a_backlog() {
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 3);
         driver.join().unwrap();
         assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (3, 1));
-        assert!(fixture.core.slab.close().all(Entry::is_closed), "every entry stays closed");
+        assert!(fixture.core.slab.close().all(|entry| entry.state().has(CLOSED)), "every entry stays closed");
     });
 }

@@ -5,6 +5,7 @@
 //! The models `shutdown_inside`, `shutdown_memory` and `shutdown_sleep` explore other parts of a shutdown.
 
 use super::{Fixture, explore};
+use crate::engine::entry::RUNNING;
 use crate::engine::memory::Cache;
 
 #[test]
@@ -117,7 +118,7 @@ fn no_callback_starts_in_a_closed_core() {
         let driver = fixture.spawn_driver(driver, 5);
         fixture.core.close();
         // The callback has started by now, or it never starts.
-        let started = fixture.entry(&handle).close().running || fixture.counts.run() == 1;
+        let started = fixture.entry(&handle).close().has(RUNNING) || fixture.counts.run() == 1;
         driver.join().unwrap();
         assert_eq!(fixture.counts.run(), usize::from(started));
         fixture.claim(5, true);

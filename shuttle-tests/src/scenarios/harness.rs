@@ -93,7 +93,7 @@ impl Harness {
 
     fn drive(&self, workers: &mpsc::Sender<Batch>) {
         let core = &self.fixture.core;
-        core.wakeup.alarm().attach();
+        core.wakeup.alarm().parker.attach();
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         loop {
             let last = self.has_ended();

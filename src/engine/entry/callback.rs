@@ -55,10 +55,11 @@ struct VTable {
 }
 
 impl VTable {
-    const fn new<T>(kind: CallbackKind, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
+    /// The data is a `T`, and its name that of `Named`.
+    const fn new<T, Named>(kind: CallbackKind, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
         // SAFETY: we own a valid `T`, by the contract of the field.
         let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
-        Self { run, drop, type_name: any::type_name::<T>, kind }
+        Self { run, drop, type_name: any::type_name::<Named>, kind }
     }
 }
 
@@ -84,13 +85,12 @@ impl Callback {
     pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(destination: *mut Self, f: *const F) {
         debug_assert!(Self::is_inline::<F>());
         let vtable = const {
-            let vtable = VTable::new::<F>(CallbackKind::Once, |data, _, _| {
+            &VTable::new::<F, Named>(CallbackKind::Once, |data, _, _| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
                 None
-            });
-            &VTable { type_name: any::type_name::<Named>, ..vtable }
+            })
         };
         // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
         unsafe {
@@ -113,10 +113,13 @@ impl Callback {
     /// Returns a callback that runs more than once.
     pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
         let vtable = const {
-            &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, |data, _, _| {
-                // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
-                unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
-            })
+            &VTable::new::<Box<dyn PeriodicCallback>, Box<dyn PeriodicCallback>>(
+                CallbackKind::Periodic,
+                |data, _, _| {
+                    // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
+                    unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
+                },
+            )
         };
         // SAFETY: a box fits, and the vtable is for it.
         unsafe { Self::new(periodic, vtable) }
@@ -127,7 +130,7 @@ impl Callback {
     pub(crate) fn waking(waker: Waker) -> Self {
         const { assert!(Self::is_inline::<Waker>()) };
         let vtable = const {
-            &VTable::new::<Waker>(CallbackKind::Waker, |data, _, _| {
+            &VTable::new::<Waker, Waker>(CallbackKind::Waker, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
                 None
@@ -143,7 +146,7 @@ impl Callback {
     pub(crate) fn value<F: FnOnce(u64, &mut Deliveries) + Send + 'static>(f: F) -> Self {
         const { assert!(Self::is_inline::<F>()) };
         let vtable = const {
-            &VTable::new::<F>(CallbackKind::Value, |data, due, deliveries| {
+            &VTable::new::<F, F>(CallbackKind::Value, |data, due, deliveries| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f(due, deliveries);

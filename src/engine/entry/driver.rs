@@ -1,7 +1,6 @@
 //! The transitions of the driver.
 
 use super::layout::Entry;
-use super::outcome::{Collected, Expire};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, LINKED, State};
 
 impl Entry {
@@ -13,38 +12,34 @@ impl Entry {
         Some(state.has(LINKED))
     }
 
-    /// Collects an entry: one from the intake, or one for which [`expire`](Self::expire) returned `Later`. `now` is the
-    /// present tick, and `wheel` the tick of the wheel.
-    pub(crate) fn collect(&self, now: u64, wheel: u64) -> Collected {
-        let is_pending = |state: State| state.has(ARMED) && !state.has(CLOSED);
-        let (before, after) = self.transition(|state| {
-            if is_pending(state) {
+    /// Collects an entry: one from the intake, or one that [`expire`](Self::expire) has enqueued. Returns the states
+    /// before and after. The driver must unlink it if it was `LINKED`, and then link it by its deadline if it is
+    /// `LINKED`, or recycle it if it is free. `now` is the present tick, and `wheel` the tick of the wheel.
+    pub(crate) fn collect(&self, now: u64, wheel: u64) -> (State, State) {
+        self.transition(|state| {
+            if state.has(ARMED) && !state.has(CLOSED) {
                 self.set_registered_tick(state.deadline(now), wheel);
                 state.without(ENQUEUED).with(LINKED)
             } else {
                 state.without(ENQUEUED | LINKED).free_if_idle()
             }
-        });
-        Collected { linked: before.has(LINKED), pending: is_pending(before), free: after.is_free() }
+        })
     }
 
     /// Decides what becomes of an entry that the driver has unlinked from the wheel, because its slot expired at tick
-    /// `now`, or because it is not armed.
-    pub(crate) fn expire(&self, now: u64) -> Expire {
-        let mut outcome = Expire::Over { free: false };
+    /// `now`, or because it is not armed. Returns the states before and after. The driver must add the entry to what is
+    /// due if it is `DISPATCHED`, collect it if it has become `ENQUEUED`, because it was reset to a later deadline, or
+    /// recycle it if it is free.
+    pub(crate) fn expire(&self, now: u64) -> (State, State) {
         self.transition(|state| {
             let unlinked = state.without(LINKED);
-            let (next, what) = if !state.has(ARMED) || state.has(CLOSED | ENQUEUED) {
-                let over = unlinked.free_if_idle();
-                (over, Expire::Over { free: over.is_free() })
+            if !state.has(ARMED) || state.has(CLOSED | ENQUEUED) {
+                unlinked.free_if_idle()
             } else if state.deadline(now) > now {
-                (unlinked.with(ENQUEUED), Expire::Later)
+                unlinked.with(ENQUEUED)
             } else {
-                (unlinked.with(DISPATCHED), Expire::Dispatch(state.kind()))
-            };
-            outcome = what;
-            next
-        });
-        outcome
+                unlinked.with(DISPATCHED)
+            }
+        })
     }
 }

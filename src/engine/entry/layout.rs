@@ -67,7 +67,7 @@ impl Entry {
 
     /// Loads the state word. It may have changed by the time that the caller uses it.
     #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         State(self.state.load(Ordering::Acquire))
     }
 
@@ -207,22 +207,11 @@ impl Entry {
         self.links.with_mut(|links| change(unsafe { &mut *links }));
     }
 
-    /// Returns whether the timer is pending.
-    #[inline]
-    pub(crate) fn is_armed(&self) -> bool {
-        self.state().has(ARMED)
-    }
-
     /// Returns the tick at which the timer will next expire. Returns `None` if no timer is pending, if the shard is
     /// closed, or if the timer is running and its next deadline is not set yet. `now` is the present tick.
     pub(crate) fn pending_deadline(&self, now: u64) -> Option<u64> {
         let state = self.state();
         let waits = !state.has(RUNNING) || state.has(RESET);
         (state.has(ARMED) && !state.has(CLOSED) && waits).then(|| state.deadline(now))
-    }
-
-    /// Returns whether the shard has been shut down.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state().has(CLOSED)
     }
 }

@@ -21,8 +21,7 @@
 //! | `driver`   | transitions of the driver                                                       |
 //! | `worker`   | transitions of a worker                                                         |
 //! | `shutdown` | transitions of the shutdown                                                     |
-//! | `poll`     | how a future replaces its waker: a cancel, then an arm                          |
-//! | `outcome`  | the results of transitions: what the caller has to do next                      |
+//! | `outcome`  | the results of transitions whose states do not say what to do next              |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
@@ -161,7 +160,6 @@ mod driver;
 mod layout;
 mod outcome;
 mod owner;
-mod poll;
 mod shutdown;
 mod state;
 mod worker;
@@ -169,10 +167,10 @@ mod worker;
 pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
-pub(crate) use outcome::{Cancelled, Closed, Collected, DriverNotice, Expire, Finish, Found, NextRun, Release, Start};
-pub(crate) use poll::PollOutcome;
+pub(crate) use outcome::{DriverNotice, Found, Release, Start};
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
+pub(crate) use state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
 
 #[cfg(all(test, not(loom)))]
 mod callback_tests;

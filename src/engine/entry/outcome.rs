@@ -1,16 +1,7 @@
-//! The results of transitions: what the thread that made one must do next.
+//! The results of transitions whose states alone do not say what the thread must do next.
 
-use super::callback::{Callback, CallbackKind};
+use super::callback::Callback;
 use super::state::ENQUEUED;
-
-/// A successful cancel.
-pub(crate) struct Cancelled {
-    /// The canceller owns the callback, and must [drop](super::Entry::drop_callback) it. False if the callback is
-    /// running.
-    pub(crate) owns_callback: bool,
-    /// The entry is in a batch.
-    pub(crate) dispatched: bool,
-}
 
 /// How the driver must be notified of a new deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,24 +32,6 @@ pub(crate) enum Release {
     Closed,
 }
 
-/// What the driver must do with an entry from the intake: unlink it if it was `linked`, and then link it by its
-/// deadline if it is `pending`, or recycle it if it is `free`.
-pub(crate) struct Collected {
-    pub(crate) linked: bool,
-    pub(crate) pending: bool,
-    pub(crate) free: bool,
-}
-
-/// What the driver must do with an entry that it has just unlinked from the wheel.
-pub(crate) enum Expire {
-    /// Add it to what is due, as a callback of this kind.
-    Dispatch(CallbackKind),
-    /// Collect it: it was reset to a later deadline.
-    Later,
-    /// There is no timer to fire, or the entry is in the intake: recycle the entry if it is free.
-    Over { free: bool },
-}
-
 /// What a worker, or a thread that drops a batch unrun, must do with an entry of the batch.
 pub(crate) enum Start {
     /// Run the callback for this deadline, or drop it unrun.
@@ -69,35 +42,6 @@ pub(crate) enum Start {
     Over { free: bool },
     /// Leave the entry: the shard is shut down, and the shutdown claims the timer.
     Closed,
-}
-
-/// What a worker must do after a run.
-pub(crate) struct Finish {
-    /// A thread waits for the end of the run, and must be woken.
-    pub(crate) has_waiter: bool,
-    /// The entry is free and must be recycled.
-    pub(crate) free: bool,
-}
-
-/// The result of arming a periodic timer for its next run.
-pub(crate) enum NextRun {
-    /// The timer was cancelled during the run. The caller owns the callback again; it must drop it, then finish.
-    Cancelled(Callback),
-    /// The caller must push the entry to the intake, for this deadline.
-    Enqueue { deadline: u64 },
-    /// The shard is shut down, and the shutdown claims the timer. If `has_waiter`, the caller must wake the threads
-    /// that wait for the run.
-    Closed { has_waiter: bool },
-}
-
-/// The contents of an entry when its shard was closed.
-pub(crate) struct Closed {
-    /// A handle refers to it.
-    pub(crate) handle: bool,
-    /// The callback is running.
-    pub(crate) running: bool,
-    /// The kind of the callback of a pending timer that is not running.
-    pub(crate) pending: Option<CallbackKind>,
 }
 
 /// A timer that a shutdown has taken.

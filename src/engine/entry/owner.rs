@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::callback::{Callback, CallbackKind};
 use super::layout::Entry;
-use super::outcome::{Cancelled, DriverNotice, Release};
+use super::outcome::{DriverNotice, Release};
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RESET, RUNNING, State};
 
 impl Entry {
@@ -19,19 +19,12 @@ impl Entry {
         self.try_transition(|state| (!state.has(CLOSED)).then(|| state.without(CACHED).with(HANDLE))).is_ok()
     }
 
-    /// Returns whether the entry is in a batch or its callback runs. Then a worker, or the driver itself, will come to
-    /// it whatever the handle does.
-    #[inline]
-    pub(crate) fn is_dispatched_or_running(&self) -> bool {
-        self.state().has(DISPATCHED | RUNNING)
-    }
-
     /// Returns whether the callback wakes the same task as `waker`.
     ///
     /// # Safety
     /// The caller must have the entry's handle to itself, and have armed it since it last ended the timer.
     #[inline]
-    pub(super) unsafe fn will_wake(&self, waker: &Waker) -> bool {
+    pub(crate) unsafe fn will_wake(&self, waker: &Waker) -> bool {
         // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry
         // again, and we are that thread. A callback that was taken has left its bits in the cell, which are compared
         // but not used.
@@ -89,11 +82,11 @@ impl Entry {
         armed.ok().map(|_| notice)
     }
 
-    /// Cancels the timer, or returns `None` if it has ended already. The entry stays where it is.
+    /// Cancels the timer, or returns `None` if it has ended already. The entry stays where it is. Returns the state
+    /// before: unless it was `RUNNING`, the canceller owns the callback, and must [drop](Self::drop_callback) it.
     #[inline]
-    pub(crate) fn cancel(&self) -> Option<Cancelled> {
-        let state = self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).ok()?;
-        Some(Cancelled { owns_callback: !state.has(RUNNING), dispatched: state.has(DISPATCHED) })
+    pub(crate) fn cancel(&self) -> Option<State> {
+        self.try_transition(|state| state.has(ARMED).then(|| state.without(ARMED))).ok()
     }
 
     /// Replaces the deadline, or returns `None` if the timer has ended or the shard was shut down. `now` is the present

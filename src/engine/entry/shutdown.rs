@@ -1,26 +1,16 @@
 //! The transitions of a shutdown.
 
-use super::callback::CallbackKind;
 use super::layout::Entry;
-use super::outcome::{Closed, Found};
-use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
+use super::outcome::Found;
+use super::state::{ARMED, CLOSED, DISPATCHED, RUNNING, State};
 use crate::sync::Ordering;
 
 impl Entry {
     /// Closes the entry: from now on its timer is neither reset nor started, and no other is armed. A pending timer
-    /// stays pending until it is cancelled or [claimed](Self::claim).
-    pub(crate) fn close(&self) -> Closed {
+    /// stays pending until it is cancelled or [claimed](Self::claim). Returns the state before.
+    pub(crate) fn close(&self) -> State {
         // AcqRel: as every transition. Loom model `shutdown`.
-        let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
-        let running = state.has(RUNNING);
-        let pending = (state.has(ARMED) && !running).then(|| state.kind());
-        Closed { handle: state.has(HANDLE), running, pending }
-    }
-
-    /// Returns whether the entry contains the callback of a pending timer, of this kind.
-    pub(crate) fn holds(&self, kind: CallbackKind) -> bool {
-        let state = self.state();
-        state.has(ARMED) && state.kind() == kind
+        State(self.state.fetch_or(CLOSED, Ordering::AcqRel))
     }
 
     /// Takes the pending timer of a closed entry, and passes it to `found`. A timer that is running is left alone; with

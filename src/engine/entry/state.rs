@@ -22,26 +22,26 @@
 use super::callback::CallbackKind;
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
-pub(super) const ARMED: u64 = 1 << 0;
+pub(crate) const ARMED: u64 = 1 << 0;
 /// A worker owns the callback, and runs or drops it.
-pub(super) const RUNNING: u64 = 1 << 1;
+pub(crate) const RUNNING: u64 = 1 << 1;
 /// A handle refers to the entry, which must not be used for another timer.
-pub(super) const HANDLE: u64 = 1 << 2;
+pub(crate) const HANDLE: u64 = 1 << 2;
 /// The entry is in the intake, or about to be pushed there: the driver will collect it.
-pub(super) const ENQUEUED: u64 = 1 << 3;
+pub(crate) const ENQUEUED: u64 = 1 << 3;
 /// The entry is in the wheel, at its deadline or earlier. Only the driver changes this flag.
-pub(super) const LINKED: u64 = 1 << 4;
+pub(crate) const LINKED: u64 = 1 << 4;
 /// The entry is in a batch: a worker will come to it.
-pub(super) const DISPATCHED: u64 = 1 << 5;
+pub(crate) const DISPATCHED: u64 = 1 << 5;
 /// The callback runs more than once. The timer stays armed while it runs.
 pub(super) const PERIODIC: u64 = 1 << 6;
 /// A reset has set the deadline since the last run began. It replaces the deadline that a periodic callback returns,
 /// and the callback [learns](super::PeriodicCallback::reset) of it.
 pub(super) const RESET: u64 = 1 << 7;
 /// A thread sleeps until `RUNNING` is cleared.
-pub(super) const HAS_WAITER: u64 = 1 << 8;
+pub(crate) const HAS_WAITER: u64 = 1 << 8;
 /// The shard has been shut down: the entry is never armed, reset or started again.
-pub(super) const CLOSED: u64 = 1 << 9;
+pub(crate) const CLOSED: u64 = 1 << 9;
 /// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner
 /// may arm it.
 pub(super) const CACHED: u64 = 1 << 10;
@@ -65,13 +65,13 @@ const NEVER: u64 = !FLAGS;
 
 /// A copy of an entry's state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State(pub(super) u64);
+pub(crate) struct State(pub(super) u64);
 
 impl State {
     pub(super) const FREE: State = State(0);
 
     #[inline]
-    pub(super) fn has(self, flag: u64) -> bool {
+    pub(crate) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
@@ -86,7 +86,7 @@ impl State {
     }
 
     #[inline]
-    pub(super) fn kind(self) -> CallbackKind {
+    pub(crate) fn kind(self) -> CallbackKind {
         match self.0 & (PERIODIC | WAKER | VALUE) {
             0 => CallbackKind::Once,
             WAKER => CallbackKind::Waker,
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// Returns whether an entry in this state is free.
-    pub(super) fn is_free(self) -> bool {
+    pub(crate) fn is_free(self) -> bool {
         self == State::FREE
     }
 }

@@ -2,7 +2,7 @@
 
 use super::callback::Callback;
 use super::layout::Entry;
-use super::outcome::{Finish, NextRun, Start};
+use super::outcome::Start;
 use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET, RUNNING, State};
 
 impl Entry {
@@ -54,10 +54,10 @@ impl Entry {
         }
     }
 
-    /// Ends a run, after the worker has run or dropped the callback.
-    pub(crate) fn finish(&self) -> Finish {
-        let (before, after) = self.transition(|state| state.without(RUNNING | HAS_WAITER).free_if_idle());
-        Finish { has_waiter: before.has(HAS_WAITER), free: after.is_free() }
+    /// Ends a run, after the worker has run or dropped the callback. Returns the states before and after. The worker
+    /// must wake the threads that wait for the run if the entry had `HAS_WAITER`, and recycle the entry if it is free.
+    pub(crate) fn finish(&self) -> (State, State) {
+        self.transition(|state| state.without(RUNNING | HAS_WAITER).free_if_idle())
     }
 
     /// Ends a periodic timer in its run: the callback has returned `None`, or has `panicked`. Returns false if the timer
@@ -71,7 +71,11 @@ impl Entry {
 
     /// Ends a run of a periodic timer, and arms it for the tick `next`, or for the deadline of a reset that came during
     /// the run. `now` is the present tick.
-    pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> NextRun {
+    ///
+    /// Returns the state before and that deadline, for which the worker must push the entry to the intake. But if the
+    /// shard is `CLOSED`, the shutdown claims the timer, and the worker must wake the threads that wait for the run. If
+    /// the timer was cancelled during the run, returns the callback: the worker must drop it, then finish.
+    pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> Result<(State, u64), Callback> {
         // SAFETY: we own the cell, because this worker has set `RUNNING`. It contains no callback, because that was taken
         // out for the run.
         unsafe { self.write_callback(|cell| cell.write(callback)) };
@@ -86,9 +90,8 @@ impl Entry {
         match armed {
             // SAFETY: we own the callback, because the transition was refused and `RUNNING` is still set. The entry
             // contains the callback that was put there above.
-            Err(_) => NextRun::Cancelled(unsafe { self.take_callback() }),
-            Ok(state) if state.has(CLOSED) => NextRun::Closed { has_waiter: state.has(HAS_WAITER) },
-            Ok(state) => NextRun::Enqueue { deadline: if state.has(RESET) { state.deadline(now) } else { next } },
+            Err(_) => Err(unsafe { self.take_callback() }),
+            Ok(state) => Ok((state, if state.has(RESET) { state.deadline(now) } else { next })),
         }
     }
 }

@@ -24,8 +24,7 @@
 //! | `cache`         | the free entries of one thread                                         |
 //! | `depot`         | the free list of a shard, which all threads share                      |
 //! | `slab`          | allocates, retires, closes and lists frames                            |
-//! | `segment`       | the layout of the slab in segments                                     |
-//! | `geometry`      | the sizes of these parts                                               |
+//! | `segment`       | the layout of the slab in segments, and its sizes                      |
 //! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
 //! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
@@ -33,7 +32,6 @@
 
 mod cache;
 mod depot;
-mod geometry;
 mod segment;
 mod slab;
 mod sparse_blocks;
@@ -41,5 +39,5 @@ mod sparse_blocks;
 pub(crate) use cache::Cache;
 pub(crate) use depot::{Depot, members};
 pub(super) use depot::{MAGAZINE, magazines};
-pub(super) use geometry::BLOCK;
+pub(super) use segment::BLOCK;
 pub(crate) use slab::{AllocError, Slab};

@@ -4,11 +4,25 @@
 //!
 //! Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes little memory, and
 //! a process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on every system.
+//!
+//! The sizes of models are small, because a model explores every entry that exists.
 
-use super::geometry::{BLOCK, LARGEST_SEGMENT, SMALLEST_SEGMENT};
 use crate::engine::entry::Entry;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, limit};
 use crate::system::Pages;
+
+/// Number of entries in a block: a page of 4 KiB.
+pub(crate) const BLOCK: u32 = limit(64) as u32;
+/// Number of entries in the smallest segment of a slab: 64 KiB. A power of two.
+pub(super) const SMALLEST_SEGMENT: u32 = limit(1 << 10) as u32;
+/// Number of entries in the largest segment of a slab: 4 MiB. A power of two.
+pub(super) const LARGEST_SEGMENT: u32 = 2 * limit(1 << 15) as u32;
+/// Maximum number of segments of a slab. Together they have 2^32 entries, less one smallest segment.
+pub(super) const SEGMENTS: usize = match (cfg!(loom), cfg!(shuttle)) {
+    (false, _) => (1 << 16) + 5,
+    (true, false) => 6,
+    (true, true) => 100,
+};
 
 /// A mapping of entries, and what is stored beside them.
 pub(super) struct Segment {
@@ -71,7 +85,6 @@ fn size(number: usize) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::engine::memory::geometry::SEGMENTS;
 
     #[test]
     fn segments_follow_each_other_without_a_gap() {

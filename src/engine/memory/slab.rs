@@ -34,8 +34,7 @@
 use std::ops::Range;
 use std::{io, ptr};
 
-use super::geometry::{BLOCK, SEGMENTS, SMALLEST_SEGMENT};
-use super::segment::{Block, Segment, locate};
+use super::segment::{BLOCK, Block, SEGMENTS, SMALLEST_SEGMENT, Segment, locate};
 use crate::engine::entry::Entry;
 use crate::engine::stack::Stack;
 use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
@@ -166,18 +165,18 @@ impl Slab {
         }
     }
 
-    /// Retires the frames of a range of blocks: gives their memory back to the system until they are allocated again.
-    /// Leaves the frames of a closed slab as they are.
+    /// Retires these frames, each named by its first block, in ascending order: gives their memory back to the system
+    /// until they are allocated again. Leaves the frames of a closed slab as they are.
     ///
     /// # Safety
     /// The caller must own all entries of the frames, which must be free.
-    pub(crate) unsafe fn retire(&self, blocks: Range<u32>) {
+    pub(crate) unsafe fn retire(&self, frames: impl Iterator<Item = u32>) {
         let retire = |&first: &u32| {
             let state = &self.block(first).0.state;
             // AcqRel: orders the discard against `close`; see the file's head. Loom model `shutdown_memory`.
             state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
-        let mut retired = self.frames(blocks).filter(retire).peekable();
+        let mut retired = frames.filter(retire).peekable();
         while let Some(first) = retired.next() {
             // Neighbours in a segment are discarded at once.
             let mut run = self.blocks_of(first);

@@ -35,14 +35,14 @@ fn a_closed_slab_has_no_entry_of_a_retired_frame() {
         (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
         let (first, last) = (7 * frame, 33 * frame);
         // SAFETY: we own the entries, because this thread has allocated their frames. They are free.
-        unsafe { slab.retire(first..last) };
+        unsafe { slab.retire(slab.frames(first..last)) };
         assert_eq!(slab.len(), 14 * (frame * BLOCK) as usize);
         let again = slab.alloc_retired_frame().unwrap().unwrap();
         assert!((first..last).contains(&again));
         assert_eq!(slab.close().count(), slab.len());
         assert_eq!(slab.alloc_retired_frame(), Err(AllocError::Closed));
         // SAFETY: as above.
-        unsafe { slab.retire(0..frame) };
+        unsafe { slab.retire(slab.frames(0..frame)) };
         assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
     }
 }
@@ -55,7 +55,7 @@ fn a_scan_has_every_entry_but_those_of_retired_frames() {
         (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
         assert_eq!(slab.in_memory().count(), (40 * frame * BLOCK) as usize);
         // SAFETY: we own the frames, because this thread has allocated them.
-        unsafe { slab.retire(7 * frame..33 * frame) };
+        unsafe { slab.retire(slab.frames(7 * frame..33 * frame)) };
         assert_eq!(slab.in_memory().count(), (14 * frame * BLOCK) as usize);
         slab.alloc_retired_frame().unwrap().unwrap();
         assert_eq!(slab.in_memory().count(), slab.len());

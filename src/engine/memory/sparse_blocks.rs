@@ -33,7 +33,7 @@
 //! bits. Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom
 //! model `sparse`.
 
-use super::geometry::BLOCK;
+use super::segment::BLOCK;
 use super::slab::Slab;
 use crate::sync::Ordering;
 
