@@ -9,7 +9,7 @@
 //! | `slot`                | the thread that has the role       | the same                         |
 //! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
 //! | `homes`               | threads that start or end          | `choose_home`                    |
-//! | `limit`               | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
+//! | `permits`             | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
 //! | `closures`            | the thread that closes the shard   | the shutdown                     |
 //!
 //! All other fields are fixed at creation.
@@ -34,7 +34,6 @@ use crossbeam_utils::CachePadded;
 
 use super::counter_registry::{Registered, Registry};
 use super::driver::ShardDriver;
-use super::permits::Permits;
 use super::slow_hook::SlowHook;
 use super::thread_state;
 use super::virtual_time::{NeedsThisThread, VirtualTime};
@@ -66,7 +65,8 @@ pub(crate) struct ShardSettings {
     pub(crate) levels: Levels,
     pub(crate) wakeup: DriverWakeup,
     pub(crate) ticks: Ticks,
-    pub(crate) limit: Option<Arc<Permits>>,
+    /// Number of timers that `max_pending` still permits.
+    pub(crate) permits: Option<Arc<AtomicUsize>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
     pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
@@ -77,7 +77,7 @@ impl ShardSettings {
     /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
     pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
         let needs_this_thread = Box::new(|| false);
-        Self { slab, levels, wakeup, ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread }
+        Self { slab, levels, wakeup, ticks, permits: None, on_panic: None, on_slow: None, needs_this_thread }
     }
 }
 
@@ -98,7 +98,8 @@ pub(crate) struct Shard {
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
     pub(super) virtual_time: Option<VirtualTime>,
-    pub(super) limit: Option<Arc<Permits>>,
+    /// Number of timers that `max_pending` still permits, in all shards of the service.
+    pub(super) permits: Option<Arc<AtomicUsize>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowHook>,
     /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
@@ -111,7 +112,7 @@ pub(crate) struct Shard {
 impl Shard {
     /// Creates an open shard without a driver.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
-        let ShardSettings { slab, levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
+        let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
         let registry = Registry::new(RETAINED_COUNTERS);
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
@@ -125,7 +126,7 @@ impl Shard {
             homes: CachePadded::new(AtomicUsize::new(0)),
             virtual_time: ticks.manual().map(|_| VirtualTime { quiescence: Quiescence::default(), needs_this_thread }),
             ticks,
-            limit,
+            permits,
             on_panic,
             on_slow,
             closures: OnceLock::new(),

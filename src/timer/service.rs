@@ -41,7 +41,7 @@ use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Permits, Shard, ShardSettings, SleepEntry};
+use crate::shard::{Shard, ShardSettings, SleepEntry};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::OpenIn;
@@ -114,14 +114,14 @@ impl Service {
         };
         let ticks = Ticks::new(builder.clock, builder.tick);
         let needs_this_thread = dispatcher.need_this_thread();
-        let limit = builder.max_pending.map(|max| Arc::new(Permits::new(max)));
+        let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
-                limit: limit.clone(),
+                permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
                 on_slow: builder.on_slow.clone().map(|hook| hook.of_shard(index)),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
