@@ -81,7 +81,7 @@ impl TimerBatch {
             return None;
         }
         if let Some(&ahead) = self.entries[..part.end].get(at + AHEAD) {
-            prefetch(part.shard.entry(ahead));
+            prefetch(part.shard.core.slab.get(ahead));
         }
         Some((part, index))
     }
@@ -119,7 +119,7 @@ impl executor::Batch for TimerBatch {
                 entries: vec![index],
                 taken: AtomicUsize::new(0),
             };
-            if part.shard.is_closing() {
+            if part.shard.core.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);

@@ -53,7 +53,7 @@ impl ProgramLoop {
 
     /// Returns whether the timer is shut down.
     pub(crate) fn is_closed(&self) -> bool {
-        self.shard().is_closing() || self.shard().is_inherited()
+        self.shard().core.is_closing() || self.shard().is_inherited()
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
@@ -178,6 +178,6 @@ impl Drop for ProgramLoop {
         wakeup.program.remove();
         wakeup.change_role(PROGRAM, first_role(self.index, self.shard_set.is_flexible));
         // The loop may have left memory to be given back.
-        self.shard().wake_lazily();
+        self.shard().core.wake_lazily();
     }
 }

@@ -15,7 +15,6 @@ use std::thread;
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind, Entry, Found};
 use crate::engine::run::catch_panic;
 use crate::engine::shutdown::Closing;
@@ -36,11 +35,6 @@ impl Shard {
         });
         this.wake_clock();
         closures
-    }
-
-    /// Returns whether the shard is closed, or about to be.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.core.is_closing()
     }
 
     /// Ends the pending timers of a closed shard whose callbacks have this kind: values, which stay in their queues, or
@@ -117,11 +111,6 @@ impl Shard {
     pub(super) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: we own the count that `close` left to the handles, because the caller has released the last of them.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
-    }
-
-    /// Returns whether the calling thread is inside a callback of this shard.
-    pub(crate) fn is_inside_callback(&self) -> bool {
-        call_stack::inside_shard(&self.core)
     }
 }
 

@@ -48,10 +48,15 @@ impl ShardDriver {
         Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: ExpiredEntries::default() }
     }
 
-    /// Makes a bounded turn of a round.
-    pub(crate) fn turn(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
-        self.advance_round(shard);
-        self.finish(shard, false)
+    /// Makes a bounded turn: of a round, or of non-urgent work.
+    fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
+        let again = if is_due {
+            self.advance_round(shard);
+            false
+        } else {
+            self.work(shard)
+        };
+        self.finish(shard, again)
     }
 
     /// Begins a round, unless one has begun, and makes a turn of it.
@@ -61,12 +66,6 @@ impl ShardDriver {
             self.core.begin(&shard.core, self.now);
         }
         self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
-    }
-
-    /// Makes a bounded turn of non-urgent work.
-    fn maintain(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
-        let again = self.work(shard);
-        self.finish(shard, again)
     }
 
     /// Does a bounded piece of non-urgent work. Returns whether more is left.
@@ -130,11 +129,6 @@ impl ShardDriver {
 }
 
 impl Shard {
-    /// Wakes the thread that drives the shard within some time, for non-urgent work.
-    pub(crate) fn wake_lazily(&self) {
-        self.core.wake_lazily();
-    }
-
     /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
     pub(crate) fn guarded(
         &self,
@@ -169,7 +163,7 @@ impl Driven for Shard {
     }
 
     fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
-        self.guarded(driver, |driver| if is_due { driver.turn(self) } else { driver.maintain(self) })
+        self.guarded(driver, |driver| driver.turn(self, is_due))
     }
 
     fn may_rest(&self) {

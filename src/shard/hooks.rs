@@ -26,17 +26,11 @@ use super::shard::Shard;
 use super::slow_hook::SlowCallback;
 use super::thread_state;
 use crate::engine::deliveries::Deliveries;
-use crate::engine::entry::{Callback, CallbackKind, Entry};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
 impl Shard {
-    /// Returns an entry of a batch.
-    #[inline]
-    pub(crate) fn entry(&self, index: u32) -> &Entry {
-        self.core.slab.get(index)
-    }
-
     /// Runs the callback of an entry whose batch expired at tick `due`.
     #[inline]
     pub(crate) fn run(&self, index: u32, due: u64) {

@@ -83,7 +83,7 @@ impl ShardSettings {
 
 /// One shard of a service.
 pub(crate) struct Shard {
-    pub(super) core: Core,
+    pub(crate) core: Core,
     /// Where the driver lies while no thread drives.
     pub(super) slot: DriverCell<Box<ShardDriver>>,
     pub(crate) ticks: Ticks,

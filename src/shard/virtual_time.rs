@@ -21,6 +21,7 @@ use std::time::Instant;
 use super::shard::Shard;
 use crate::clock::{OnClock, Quiesce, Quiescence};
 use crate::engine::alarm::AWAKE;
+use crate::engine::call_stack;
 use crate::engine::entry::EXACT_RANGE;
 use crate::engine::role;
 
@@ -77,7 +78,9 @@ impl OnClock for Shard {
 
     fn needs_this_thread(&self) -> bool {
         let drives = self.core.wakeup.alarm().is_attached_here();
-        drives || self.is_inside_callback() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
+        drives
+            || call_stack::inside_shard(&self.core)
+            || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
     }
 }
 

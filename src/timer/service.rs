@@ -35,6 +35,7 @@ use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
+use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
@@ -259,9 +260,10 @@ impl Service {
         let on_pool = self.is_on_pool();
         // So the workers end.
         self.queue.iter().for_each(|queue| queue.close());
+        let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is.
-        let wait = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
+        let wait = !on_pool || inside;
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
@@ -277,8 +279,7 @@ impl Service {
         }
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The
         // threads end by themselves.
-        let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
-        threads.end(limit, in_time && !inside);
+        threads.end(limit, in_time && !(inside || on_pool || is_driver));
         unfired
     }
 }
