@@ -281,8 +281,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         polled
     }
 
-    /// Returns the number of values in the queue, those that wait and those that are due. Includes values whose `push`
-    /// has not returned. Wait-free.
+    /// Returns the number of values in the queue, those that wait and those that are due. A value whose `push` has not
+    /// returned may not be counted yet. Takes the lock of the queue's list for some memory accesses.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};
@@ -297,10 +297,10 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.shared.live().map_or(0, |values| usize::try_from(values.len()).unwrap_or(usize::MAX))
+        self.shared.live().map_or(0, |values| values.len())
     }
 
-    /// Returns whether the queue has no values. Wait-free.
+    /// Returns whether the queue has no values, as [`len`](Self::len) counts.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -362,7 +362,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn drain(&self) -> impl Iterator<Item = (Instant, T)> + use<T> {
-        self.shared.drain().into_iter()
+        self.shared.drain().collect::<Vec<_>>().into_iter()
     }
 
     /// Returns whether the queue accepts no more values: it was [closed](Self::close), or its timer was shut down. This

@@ -82,26 +82,25 @@ impl<T: Send + 'static> Shared<T> {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
+                values.list(item.clone());
                 Ok(DelayKey { item, values: values.clone() })
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
-                let stored = values.remove(&item, false).expect("without a timer, the value is still there");
+                let stored = item.claim().expect("without a timer, no other thread has the item");
                 Err(rejection.map(|()| stored.value))
             }
         }
     }
 
     /// Takes all values, except those whose push has not returned.
-    pub(super) fn drain(&self) -> Vec<(Instant, T)> {
-        let Some(values) = self.live() else { return Vec::new() };
-        let drained = values.drain(|item| item.handle.get().is_some()).into_iter();
-        let drained = drained.map(|(stored, item)| {
-            let handle = item.handle.get().expect("its push has returned");
+    pub(super) fn drain(&self) -> impl Iterator<Item = (Instant, T)> {
+        let drained = self.live().map(|values| values.drain());
+        drained.into_iter().flatten().map(|(stored, item)| {
+            let handle = item.handle.get().expect("set before the item is listed");
             handle.cancel();
             (self.deadline(&stored, handle.exact(), handle.last_tick()), stored.value)
-        });
-        drained.collect()
+        })
     }
 
     /// Returns a value that has come out, with its deadline.
@@ -123,13 +122,10 @@ impl<T: Send + 'static> Shared<T> {
 
 impl<T: Send + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
-        let Some(values) = self.live() else { return mem::forget(self.values.clone()) };
-        for (stored, item) in values.drain(|_| true) {
-            if let Some(handle) = item.handle.get() {
-                handle.cancel();
-            }
-            self.shards[0].catch_panic(|| drop(stored));
+        if self.live().is_none() {
+            return mem::forget(self.values.clone());
         }
+        self.drain().for_each(|(_, value)| self.shards[0].catch_panic(|| drop(value)));
     }
 }
 
