@@ -11,38 +11,25 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{CallbackKind, Closed, Entry, Found};
+use super::entry::{CallbackKind, Entry, Found};
 use crate::sync::Ordering;
-
-/// What a shutdown finds when it has closed all entries.
-pub(crate) struct Closing {
-    /// Number of closures that are pending or running. It does not grow afterwards.
-    pub(crate) closures: usize,
-    /// Whether no handle keeps the shard's memory.
-    pub(crate) unpinned: bool,
-}
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
     /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code
-    /// but the waker of a program's loop.
+    /// but the waker of a program's loop. Returns whether no handle keeps the shard's memory.
     ///
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
-    pub(crate) fn close(&self) -> Closing {
+    pub(crate) fn close(&self) -> bool {
         // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
-        let (mut handles, mut closures) = (0, 0);
-        for entry in self.slab.close() {
-            let Closed { handle, running, pending } = entry.close();
-            handles += i64::from(handle);
-            closures += usize::from(running || matches!(pending, Some(CallbackKind::Once | CallbackKind::Periodic)));
-        }
+        let handles: i64 = self.slab.close().map(|entry| i64::from(entry.close())).sum();
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
         // model `shutdown_memory`.
-        Closing { closures, unpinned: self.pins.fetch_add(handles, Ordering::AcqRel) == -handles }
+        self.pins.fetch_add(handles, Ordering::AcqRel) == -handles
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything

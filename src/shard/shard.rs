@@ -10,7 +10,7 @@
 //! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
 //! | `homes`               | threads that start or end          | `choose_home`                    |
 //! | `permits`             | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
-//! | `closures`            | the thread that closes the shard   | the shutdown                     |
+//! | `closed`              | the thread that closes the shard   | a manual clock                   |
 //!
 //! All other fields are fixed at creation.
 //!
@@ -43,7 +43,7 @@ use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
 use crate::engine::role::DriverCell;
 use crate::engine::wakeup::DriverWakeup;
-use crate::stats::{ShardStats, ThreadCounters};
+use crate::stats::ShardStats;
 use crate::system::Process;
 use crate::wheel::Levels;
 
@@ -102,8 +102,8 @@ pub(crate) struct Shard {
     pub(super) permits: Option<Arc<AtomicUsize>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowHook>,
-    /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
-    pub(super) closures: OnceLock<usize>,
+    /// Set when the close has closed all entries.
+    pub(super) closed: OnceLock<()>,
     /// Makes the driver panic after it has next taken a timer out of the wheel.
     #[cfg(test)]
     pub(crate) fault: std::sync::atomic::AtomicBool,
@@ -129,7 +129,7 @@ impl Shard {
             permits,
             on_panic,
             on_slow,
-            closures: OnceLock::new(),
+            closed: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
         })
@@ -165,16 +165,6 @@ impl Shard {
         shards.iter().position(|shard| NonNull::from(&**shard) == home).expect("a shard of this service")
     }
 
-    /// Adds a thread that makes this shard its home.
-    pub(super) fn enter_home(&self) {
-        self.homes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Removes a thread that had chosen this shard from its count.
-    pub(super) fn leave_home(&self) {
-        self.homes.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Returns all statistics of the shard.
     pub(crate) fn stats(&self) -> ShardStats {
         let stats = self.registry.read();
@@ -184,12 +174,12 @@ impl Shard {
 
     /// Returns the number of pending timers. Reads no histogram.
     pub(crate) fn pending(&self) -> u64 {
-        let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
+        let ended = self.registry.walk(ShardStats::ended, |sum, counters| *sum += counters.ended());
         self.scheduled().saturating_sub(ended)
     }
 
     fn scheduled(&self) -> u64 {
-        self.registry.sum(|counters| counters.scheduled.get(), |merged| merged.scheduled)
+        self.registry.walk(|merged| merged.scheduled, |sum, counters| *sum += counters.scheduled.get())
     }
 }
 

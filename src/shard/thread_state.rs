@@ -31,6 +31,7 @@
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::counter_registry::Registered;
@@ -145,7 +146,8 @@ impl Drop for ThreadState {
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
         if self.key.home_of != NONE {
-            shard.leave_home();
+            // Relaxed, as at `choose_home`.
+            shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
         if !is_temporary && shard.registry.unregister(&self.registered) {
             shard.core.wake_lazily();
@@ -196,13 +198,13 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
             key.home_of = NONE;
             state.key.home_of = NONE;
             if let Some(shard) = state.weak.upgrade() {
-                shard.leave_home();
+                shard.homes.fetch_sub(1, Ordering::Relaxed);
             }
         }
     };
     with_others(take_last(), leave);
     let enter = || {
-        home.enter_home();
+        home.homes.fetch_add(1, Ordering::Relaxed);
         home
     };
     with_home(service, enter, |_| ());

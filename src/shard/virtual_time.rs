@@ -58,7 +58,7 @@ impl Shard {
 
     /// Returns whether no callback starts any more: the shard is closed, or has no driver in a forked child.
     fn has_ended(&self) -> bool {
-        self.closures.get().is_some() || self.is_inherited()
+        self.closed.get().is_some() || self.is_inherited()
     }
 }
 

@@ -242,18 +242,16 @@ impl Service {
         Unfired::new(self.end(limit, |_| ()), self.ticks.clone())
     }
 
-    /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
-    /// maximum number of closures that the shutdown can find, or `None` if the service is closed.
-    fn close(&self) -> Option<usize> {
-        self.open.close().then(|| self.shards.iter().map(Shard::close).sum())
-    }
-
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
     /// `limit`. Calls after the first do nothing.
     fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Closures)) -> Closures {
-        let Some(pending) = self.close() else { return Vec::new() };
-        let mut unfired = Vec::with_capacity(pending);
+        let mut unfired = Vec::new();
+        if !self.open.close() {
+            return unfired;
+        }
+        // All before this waits for anything: no callback starts afterwards.
+        self.shards.iter().for_each(Shard::close);
         let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
         threads.shard_set.iter().for_each(|shard_set| shard_set.wake_all());
         let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| shard_set.drives_here());
@@ -268,13 +266,17 @@ impl Service {
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
-        let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired.push((tick, f)))));
-        let runs = runs.collect::<Vec<_>>().into_iter();
+        let mut running = Vec::new();
+        for shard in &self.shards {
+            let entries =
+                shard.core.claim_closures(self.ticks.now_tick(), |found| unfired.extend(shard.end_claimed(found)));
+            running.extend(entries.into_iter().map(|entry| (shard, entry)));
+        }
         taken(&mut unfired);
-        let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
-        for (shard, entry) in runs {
-            in_time &= shard.claim_running(entry, wait, limit, &mut |tick, f| unfired.push((tick, f)));
+        for (shard, entry) in running {
+            let end = |found| unfired.extend(shard.end_claimed(found));
+            in_time &= shard.core.claim_running(entry, wait, limit, self.ticks.now_tick(), end);
             taken(&mut unfired);
         }
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The

@@ -112,7 +112,7 @@ fn no_callback_starts_in_a_closed_core() {
         let driver = fixture.spawn_driver(driver, 5);
         fixture.core.close();
         // The callback has started by now, or it never starts.
-        let started = fixture.entry(&handle).close().running || fixture.counts.run() == 1;
+        let started = fixture.entry(&handle).wait_for_run() || fixture.counts.run() == 1;
         driver.join().unwrap();
         assert_eq!(fixture.counts.run(), usize::from(started));
         fixture.claim(5, true);

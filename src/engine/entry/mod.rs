@@ -168,7 +168,7 @@ mod worker;
 pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
 pub(crate) use layout::Entry;
 pub(super) use layout::FreeList;
-pub(crate) use outcome::{Cancelled, Closed, Collected, DriverNotice, Expire, Finish, Found, NextRun, Release, Start};
+pub(crate) use outcome::{Cancelled, Collected, DriverNotice, Expire, Finish, Found, NextRun, Release, Start};
 pub(crate) use poll::PollOutcome;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;

@@ -90,16 +90,6 @@ pub(crate) enum NextRun {
     Closed { has_waiter: bool },
 }
 
-/// The contents of an entry when its shard was closed.
-pub(crate) struct Closed {
-    /// A handle refers to it.
-    pub(crate) handle: bool,
-    /// The callback is running.
-    pub(crate) running: bool,
-    /// The kind of the callback of a pending timer that is not running.
-    pub(crate) pending: Option<CallbackKind>,
-}
-
 /// A timer that a shutdown has taken.
 pub(crate) enum Found {
     /// A timer that has not fired. If `dispatched`, it is in a batch.

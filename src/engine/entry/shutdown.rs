@@ -2,19 +2,16 @@
 
 use super::callback::CallbackKind;
 use super::layout::Entry;
-use super::outcome::{Closed, Found};
+use super::outcome::Found;
 use super::state::{ARMED, CLOSED, DISPATCHED, HANDLE, RUNNING, State};
 use crate::sync::Ordering;
 
 impl Entry {
     /// Closes the entry: from now on its timer is neither reset nor started, and no other is armed. A pending timer
-    /// stays pending until it is cancelled or [claimed](Self::claim).
-    pub(crate) fn close(&self) -> Closed {
+    /// stays pending until it is cancelled or [claimed](Self::claim). Returns whether a handle refers to the entry.
+    pub(crate) fn close(&self) -> bool {
         // AcqRel: as every transition. Loom model `shutdown`.
-        let state = State(self.state.fetch_or(CLOSED, Ordering::AcqRel));
-        let running = state.has(RUNNING);
-        let pending = (state.has(ARMED) && !running).then(|| state.kind());
-        Closed { handle: state.has(HANDLE), running, pending }
+        State(self.state.fetch_or(CLOSED, Ordering::AcqRel)).has(HANDLE)
     }
 
     /// Returns whether the entry contains the callback of a pending timer, of this kind.
