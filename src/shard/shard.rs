@@ -7,7 +7,7 @@
 //! |-----------------------|------------------------------------|----------------------------------|
 //! | `core`                | any thread, by the engine's rules  | any thread                       |
 //! | `slot`                | the thread that has the role       | the same                         |
-//! | `registry`, `common`  | threads that start, count or end; the driver's trim | `stats`, `len` |
+//! | `registry`            | threads that start, count or end; the driver's trim | `stats`, `len` |
 //! | `homes`               | threads that start or end          | `choose_home`                    |
 //! | `permits`             | each `schedule` and each end of a timer, if `max_pending` is set | `schedule` |
 //! | `closed`              | the thread that closes the shard   | a manual clock                   |
@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::{Registered, Registry};
+use super::counter_registry::Registry;
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
 use super::thread_state;
@@ -92,8 +92,6 @@ pub(crate) struct Shard {
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
-    /// The counters of all threads whose thread-locals are already destroyed.
-    pub(super) common: Arc<Registered>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
@@ -113,7 +111,6 @@ impl Shard {
     /// Creates an open shard without a driver.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
         let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
-        let registry = Registry::new(RETAINED_COUNTERS);
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
@@ -121,8 +118,7 @@ impl Shard {
             slot: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
-            common: registry.register(),
-            registry,
+            registry: Registry::new(RETAINED_COUNTERS),
             homes: CachePadded::new(AtomicUsize::new(0)),
             virtual_time: ticks.manual().map(|_| VirtualTime { quiescence: Quiescence::default(), needs_this_thread }),
             ticks,
