@@ -71,7 +71,7 @@ impl OwnThread<'_> {
         let number = self.state.number;
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
-        if callbacks.is_none() && shard_set.shards[0].ticks.manual().is_none() {
+        if callbacks.is_none() && shard_set.shards[0].ticks.manual.is_none() {
             ExpiredTimers::handed_out(mem::take(&mut shards), number, || self.scheduling.restore());
         }
         if !wakers.is_empty() {

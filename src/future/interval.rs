@@ -136,7 +136,7 @@ impl Interval {
             MissedTickBehavior::Skip if late > LATE => (now, self.period - beyond_grid()),
             _ => (due, self.period),
         };
-        self.sleep.reset_by(|ticks| ticks.after_instant(from, delay));
+        self.sleep.reset_by(|ticks| ticks.deadline_at(now, from.checked_add(delay)));
         Poll::Ready(due)
     }
 

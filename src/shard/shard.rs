@@ -36,7 +36,7 @@ use super::counter_registry::Registry;
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
 use super::thread_state;
-use super::virtual_time::{NeedsThisThread, VirtualTime};
+use super::virtual_time::NeedsThisThread;
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
@@ -73,14 +73,6 @@ pub(crate) struct ShardSettings {
     pub(crate) needs_this_thread: Box<NeedsThisThread>,
 }
 
-impl ShardSettings {
-    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
-    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
-        let needs_this_thread = Box::new(|| false);
-        Self { slab, levels, wakeup, ticks, permits: None, on_panic: None, on_slow: None, needs_this_thread }
-    }
-}
-
 /// One shard of a service.
 pub(crate) struct Shard {
     pub(crate) core: Core,
@@ -95,7 +87,9 @@ pub(crate) struct Shard {
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
-    pub(super) virtual_time: Option<VirtualTime>,
+    /// In virtual time only.
+    pub(super) quiescence: Option<Quiescence>,
+    pub(super) needs_this_thread: Box<NeedsThisThread>,
     /// Number of timers that `max_pending` still permits, in all shards of the service.
     pub(super) permits: Option<Arc<AtomicUsize>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
@@ -112,7 +106,7 @@ impl Shard {
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
         let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
-        let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
+        let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
             core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
             slot: DriverCell::new(Box::new(ShardDriver::new(levels))),
@@ -120,7 +114,8 @@ impl Shard {
             this: this.clone(),
             registry: Registry::new(RETAINED_COUNTERS),
             homes: CachePadded::new(AtomicUsize::new(0)),
-            virtual_time: ticks.manual().map(|_| VirtualTime { quiescence: Quiescence::default(), needs_this_thread }),
+            quiescence: ticks.manual.as_ref().map(|_| Quiescence::default()),
+            needs_this_thread,
             ticks,
             permits,
             on_panic,
@@ -197,3 +192,12 @@ impl Drop for Shard {
 // is borrowed or locked. `tests/unwind.rs` lists the public types that are unwind-safe because of this.
 impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
+
+#[cfg(test)]
+impl ShardSettings {
+    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
+    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
+        let needs_this_thread = Box::new(|| false);
+        Self { slab, levels, wakeup, ticks, permits: None, on_panic: None, on_slow: None, needs_this_thread }
+    }
+}

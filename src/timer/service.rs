@@ -42,7 +42,7 @@ use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Shard, ShardSettings, SleepEntry};
+use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::OpenIn;
@@ -117,16 +117,19 @@ impl Service {
         let needs_this_thread = dispatcher.need_this_thread();
         let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A driver that runs foreign code must block no other shard. A pinned one stays on its core.
-        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
+        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
+                slab,
+                levels,
+                wakeup,
+                ticks: ticks.clone(),
                 permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
-                on_slow: builder.on_slow.clone().map(|hook| hook.of_shard(index)),
+                on_slow: builder.on_slow.clone().map(|hook| SlowHook { shard: index, ..hook }),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
-                ..ShardSettings::new(slab, levels, wakeup, ticks.clone())
             });
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
@@ -157,8 +160,9 @@ impl Service {
             lock(&service.threads).own.push(driver);
         }
         // Now that each shard has a thread, for which the clock waits.
-        let clocks = service.ticks.manual().into_iter();
-        clocks.for_each(|clock| service.shards.iter().for_each(|shard| clock.register(shard.clone())));
+        if let Some(clock) = &service.ticks.manual {
+            service.shards.iter().for_each(|shard| clock.register(shard.clone()));
+        }
         Ok(service)
     }
 
@@ -189,7 +193,7 @@ impl Service {
     /// is shut down or in virtual time, or if the calling thread is one of the timer's.
     pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
         let shard_set = if self.is_closed() { None } else { lock(&self.threads).shard_set.clone() }?;
-        if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
+        if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
             return None;
         }
         let home = Shard::home(self.id, &self.shards, self.next_index());
