@@ -180,10 +180,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_pop(&self) -> Option<Expired<T>> {
-        match self.poll(&Consumer::default(), None) {
-            Poll::Ready(popped) => popped,
-            Poll::Pending => None,
-        }
+        if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) { popped } else { None }
     }
 
     /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once nothing more can come:
@@ -396,7 +393,7 @@ impl<T: Send + 'static> DelayQueue<T> {
                 // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
                 // wakers. Another consumer may have been woken for a value, and not have taken it.
                 self.withdraw(&consumer);
-                return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
+                return self.try_pop();
             }
             left.map_or_else(thread::park, thread::park_timeout);
         }

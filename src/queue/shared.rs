@@ -65,16 +65,12 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
         // Relaxed: only spreads the threads, and guards nothing.
         let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
-        let refuse = |value| {
-            Shard::reject(self.service, choose);
-            Err(ScheduleError::Shutdown(value))
-        };
-        let Some(values) = self.live() else { return refuse(value) };
         let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let (item, expiry) = match Expiry::enter(values, stored) {
-            Ok(entered) => entered,
-            Err(stored) => return refuse(stored.value),
-        };
+        let entered = if self.live().is_some() { Expiry::enter(&self.values, stored) } else { Err(stored) };
+        let (item, expiry) = entered.map_err(|stored| {
+            Shard::reject(self.service, choose);
+            ScheduleError::Shutdown(stored.value)
+        })?;
         let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place| unsafe { callback.write(place) };
@@ -82,8 +78,8 @@ impl<T: Send + 'static> Shared<T> {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
-                values.list(item.clone());
-                Ok(DelayKey { item, values: values.clone() })
+                self.values.list(item.clone());
+                Ok(DelayKey { item, values: self.values.clone() })
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
