@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::Entry;
 use crate::executor;
 use crate::shard::Shard;
@@ -101,7 +102,7 @@ fn prefetch(entry: &Entry) {
 impl executor::Batch for TimerBatch {
     fn run(&self, after_each: &dyn Fn()) {
         while let Some((part, index)) = self.next_entry() {
-            part.shard.run(index, part.due);
+            part.shard.run(index, part.due, &mut Deliveries::default());
             after_each();
         }
     }

@@ -78,9 +78,9 @@ impl ProgramLoop {
         loop {
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
-                is_fresh |= driver.is_between_rounds();
+                is_fresh |= !driver.in_round;
                 let turn = shard.turn(driver, is_due);
-                is_over = is_fresh && driver.is_between_rounds();
+                is_over = is_fresh && !driver.in_round;
                 turn
             });
             match turn {

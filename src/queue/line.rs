@@ -128,10 +128,8 @@ impl<T, H> Line<T, H> {
     /// Takes the waker of the first task that was chosen.
     pub(super) fn next_chosen(&mut self) -> Option<Waker> {
         let first = self.waiting.first_entry().filter(|first| *first.key() <= self.chosen)?;
-        match first.remove() {
-            Waiter::Task(waker) => Some(waker),
-            Waiter::Thread(..) => unreachable!("a thread is woken when it is chosen"),
-        }
+        let Waiter::Task(waker) = first.remove() else { unreachable!("a thread is woken when it is chosen") };
+        Some(waker)
     }
 }
 

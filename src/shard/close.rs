@@ -65,12 +65,13 @@ impl Shard {
         Self::close(&this);
         this.claim_of(CallbackKind::Value);
         this.claim_of(CallbackKind::Waker);
-        let thread = thread::current();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = format!(
             "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \
              shard is shut down; its pending callbacks do not run, and are handed back by the timer's shutdown",
-            thread.name().unwrap_or_default(),
-            panic_message(&*payload)
+            thread::current().name().unwrap_or_default(),
+            text.unwrap_or("it did not say why")
         );
         // The drop of the payload may panic, too.
         catch_panic(&self, || drop(payload));
@@ -88,14 +89,5 @@ impl Shard {
     pub(super) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: we own the count that `close` left to the handles, because the caller has released the last of them.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
-    }
-}
-
-/// Returns the message of a panic, if its payload is text.
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (None, Some(text)) => text,
-        (None, None) => "it did not say why",
     }
 }

@@ -197,10 +197,8 @@ impl Registry {
 
     /// Begins or continues a pass: visits some counters, and folds and unlinks those of ended threads.
     fn merge(&self, sweep: &mut Sweep, guard: &Guard) {
-        let begin = match sweep.last_kept.load(Ordering::Relaxed) {
-            none if none.is_null() => self.head(),
-            last_kept => last_kept,
-        };
+        let last_kept = sweep.last_kept.load(Ordering::Relaxed);
+        let begin = if last_kept.is_null() { self.head() } else { last_kept };
         // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
         let mut list = unsafe { list_from(begin, guard) };
         let Some(mut kept) = list.next() else { return };

@@ -22,6 +22,7 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
+use crate::engine::deliveries::Deliveries;
 use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::role::{Driven, DriverCell, TurnOutcome};
 use crate::engine::turn::DriverCore;
@@ -36,7 +37,7 @@ pub(crate) type ExpiredInTurn = (u64, ExpiredEntries);
 pub(crate) struct ShardDriver {
     core: DriverCore,
     /// A round has begun and is not over.
-    in_round: bool,
+    pub(crate) in_round: bool,
     /// The tick that this round has read from the clock.
     now: u64,
     /// Timers that have left the wheel, and have not left the driver.
@@ -86,11 +87,6 @@ impl ShardDriver {
         }
     }
 
-    /// Returns whether no round has begun that is not over.
-    pub(crate) fn is_between_rounds(&self) -> bool {
-        !self.in_round
-    }
-
     /// Ends a turn. `again`: it has left non-urgent work.
     fn finish(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredInTurn> {
         if !self.expired.is_empty() {
@@ -124,7 +120,7 @@ impl ShardDriver {
     fn abandon(&mut self, shard: &Shard) {
         shard.begin_in_flight(self.expired.len());
         // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
-        mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0));
+        mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0, &mut Deliveries::default()));
     }
 }
 

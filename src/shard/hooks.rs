@@ -31,15 +31,10 @@ use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
 impl Shard {
-    /// Runs the callback of an entry whose batch expired at tick `due`.
+    /// Runs the callback of an entry whose batch expired at tick `due`. That of a value adds the value to the `deliveries`
+    /// of the turn.
     #[inline]
-    pub(crate) fn run(&self, index: u32, due: u64) {
-        self.deliver(index, due, &mut Deliveries::default());
-    }
-
-    /// Runs the callback of a value of a queue, which adds the value to the `deliveries` of the turn.
-    #[inline]
-    pub(crate) fn deliver(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
+    pub(crate) fn run(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
         if self.core.run(index, due, &self, deliveries) {
             self.finish_in_flight();
         }

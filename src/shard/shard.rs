@@ -25,7 +25,6 @@
 use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -35,8 +34,6 @@ use crossbeam_utils::CachePadded;
 use super::counter_registry::Registry;
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
-use super::thread_state;
-use super::virtual_time::NeedsThisThread;
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
@@ -70,7 +67,7 @@ pub(crate) struct ShardSettings {
     pub(crate) on_panic: Option<Arc<PanicHook>>,
     pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
-    pub(crate) needs_this_thread: Box<NeedsThisThread>,
+    pub(crate) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// One shard of a service.
@@ -89,7 +86,7 @@ pub(crate) struct Shard {
     pub(super) homes: CachePadded<AtomicUsize>,
     /// In virtual time only.
     pub(super) quiescence: Option<Quiescence>,
-    pub(super) needs_this_thread: Box<NeedsThisThread>,
+    pub(super) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
     /// Number of timers that `max_pending` still permits, in all shards of the service.
     pub(super) permits: Option<Arc<AtomicUsize>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
@@ -148,12 +145,6 @@ impl Shard {
                 return shard;
             }
         }
-    }
-
-    /// Returns the index of the calling thread's home among the `shards` of a service. See `thread_state::with_home`.
-    pub(crate) fn home(service: u64, shards: &[Arc<Shard>], start: usize) -> usize {
-        let home = thread_state::with_home(service, || Self::choose_home(shards, start), |thread| thread.shard());
-        shards.iter().position(|shard| NonNull::from(&**shard) == home).expect("a shard of this service")
     }
 
     /// Returns all statistics of the shard.

@@ -101,7 +101,7 @@ impl ThreadState {
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
     #[inline]
-    pub(super) fn shard(&self) -> NonNull<Shard> {
+    pub(crate) fn shard(&self) -> NonNull<Shard> {
         self.key.shard
     }
 
@@ -182,7 +182,7 @@ pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOn
 /// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
 /// shard by `choose`; see [`Shard::choose_home`].
 #[inline(always)]
-pub(super) fn with_home<'a, R>(
+pub(crate) fn with_home<'a, R>(
     service: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,

@@ -24,9 +24,6 @@ use crate::engine::call_stack;
 use crate::engine::entry::EXACT_RANGE;
 use crate::engine::role;
 
-/// Returns whether callbacks may be unable to run before the calling thread is free.
-pub(crate) type NeedsThisThread = dyn Fn() -> bool + Send + Sync;
-
 impl Shard {
     /// Counts timers that are about to be dispatched.
     pub(super) fn begin_in_flight(&self, timers: usize) {

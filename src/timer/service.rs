@@ -25,6 +25,7 @@
 
 use std::io;
 use std::mem::{self, ManuallyDrop};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -42,7 +43,7 @@ use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook};
+use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook, thread_state};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::OpenIn;
@@ -52,15 +53,7 @@ use crate::wheel::Levels;
 /// its stack.
 const REST: usize = 1 << 13;
 
-/// Returns an id that is unique among all services of the process, past and future. Never zero.
-fn new_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: the number orders no other memory.
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Closures of timers that have not fired, with the ticks of their deadlines.
-type Closures = Vec<(u64, Callback)>;
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Allocates the slabs of this number of shards, if there is also memory for the rest of the shards, and for these threads
 /// of a pool: for that, the code to come does not ask whether there is.
@@ -71,7 +64,7 @@ fn slabs(shards: usize, threads: usize) -> io::Result<Vec<Slab>> {
 }
 
 pub(super) struct Service {
-    /// A number from [`new_id`].
+    /// A number that no other service of the process has or had. Never zero.
     pub(super) id: u64,
     pub(super) ticks: Ticks,
     pub(super) shards: Vec<Arc<Shard>>,
@@ -136,7 +129,8 @@ impl Service {
         });
         let shard_set = Arc::new(shard_set);
         let service = Self {
-            id: new_id(),
+            // Relaxed: the number orders no other memory.
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             ticks,
             shards: shard_set.shards().to_vec(),
             next: AtomicUsize::new(0),
@@ -196,8 +190,9 @@ impl Service {
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
             return None;
         }
-        let home = Shard::home(self.id, &self.shards, self.next_index());
-        ProgramLoop::take(&shard_set, self.id, home)
+        let home = thread_state::with_home(self.id, || self.choose_home(), |thread| thread.shard());
+        let index = self.shards.iter().position(|shard| NonNull::from(&**shard) == home);
+        ProgramLoop::take(&shard_set, self.id, index.expect("a shard of this service"))
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
@@ -249,7 +244,7 @@ impl Service {
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
     /// `limit`. Calls after the first do nothing.
-    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Closures)) -> Closures {
+    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
         let mut unfired = Vec::new();
         if !self.open.close() {
             return unfired;

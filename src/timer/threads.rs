@@ -43,9 +43,7 @@ impl Threads {
     fn join(self, wait: bool) {
         if wait {
             self.own.into_iter().for_each(OwnThreadHandle::join);
-        }
-        if let Some(pool) = self.pool {
-            pool.stop(wait);
+            self.pool.iter().for_each(|pool| pool.stop());
         }
     }
 }
