@@ -45,19 +45,18 @@ impl Core {
         self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
-    /// Takes a periodic timer that was running in a closed shard. With `wait`, it first waits for the end of the run, until
-    /// the instant `limit`. Returns false if the run has not ended by then.
+    /// Takes a periodic timer that was running in a closed shard. First waits for the end of the run, until the instant
+    /// `limit`. Returns false if the run has not ended by then.
     ///
-    /// A run ends its timer if it is not waited for, if it takes longer, or if the calling thread is inside of it.
+    /// A run ends its timer if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
         entry: &Entry,
-        wait: bool,
         limit: Option<Instant>,
         now: u64,
         mut found: impl FnMut(Found),
     ) -> bool {
-        let in_time = !wait || self.wait_for_run(entry, limit);
+        let in_time = self.wait_for_run(entry, limit);
         entry.claim(true, now, &mut found);
         in_time
     }

@@ -259,8 +259,8 @@ impl Service {
         self.queue.iter().for_each(|queue| queue.close());
         let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
-        // waiting for this very work. It is unknown which callback that is.
-        let wait = !on_pool || inside;
+        // waiting for this very work. It is unknown which callback that is. So it waits for none.
+        let run_limit = if on_pool && !inside { Some(Instant::now()) } else { limit };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
@@ -275,7 +275,7 @@ impl Service {
         let mut in_time = true;
         for (shard, entry) in running {
             let end = |found| unfired.extend(shard.end_claimed(found));
-            in_time &= shard.core.claim_running(entry, wait, limit, self.ticks.now_tick(), end);
+            in_time &= shard.core.claim_running(entry, run_limit, self.ticks.now_tick(), end);
             taken(&mut unfired);
         }
         // A callback, a driver or a pool thread does not wait for threads, as one of them may be waiting for it. The

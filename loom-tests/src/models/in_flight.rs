@@ -191,7 +191,7 @@ fn shutdown_against_the_push_of_a_reset() {
             Found::Ended => unreachable!("no timer repeats"),
         };
         let running = fixture.core.claim_closures(NOW, &mut found);
-        running.into_iter().for_each(|entry| _ = fixture.core.claim_running(entry, true, None, NOW, &mut found));
+        running.into_iter().for_each(|entry| _ = fixture.core.claim_running(entry, None, NOW, &mut found));
         let was_reset = resetter.join().unwrap();
         driver.join().unwrap();
         match fixture.counts.run() {
