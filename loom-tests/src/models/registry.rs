@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::source::shard::registry::{Registered, Registry};
+use crate::source::shard::counter_registry::{Registered, Registry};
 
 /// Registers, and counts once.
 fn register(registry: &Registry) -> Arc<Registered> {
