@@ -197,7 +197,7 @@ impl TimerHandle {
     pub fn cancel_and_wait(&self) -> bool {
         let cancelled = self.cancel();
         if let Some((shard, entry)) = self.live() {
-            shard.wait_for_run(entry);
+            shard.core.wait_for_run(entry, None);
         }
         cancelled
     }

@@ -1,10 +1,12 @@
 //! Virtual time.
 
 use std::fmt;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use super::atomic_duration::AtomicDuration;
+use crossbeam_utils::atomic::AtomicCell;
+
 use super::quiescence::{Quiesce, wait_for_all};
 use crate::sync::lock;
 
@@ -65,7 +67,7 @@ pub struct ManualClock(Arc<State>);
 struct State {
     start: Instant,
     /// The time since `start`. Set by the thread that advances the clock.
-    elapsed: AtomicDuration,
+    elapsed: AtomicCell<Duration>,
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
     /// The shards on the clock, in the order of their registration, which is also the order in which they are woken.
@@ -93,13 +95,14 @@ impl ManualClock {
     pub fn new() -> ManualClock {
         ManualClock(Arc::new(State {
             start: Instant::now(),
-            elapsed: AtomicDuration::default(),
+            elapsed: AtomicCell::default(),
             advancing: Mutex::new(()),
             shards: Mutex::default(),
         }))
     }
 
-    /// Returns the instant at which the clock stands.
+    /// Returns the instant at which the clock stands. While another thread sets the time, this waits for some
+    /// instructions.
     ///
     /// ```
     /// use corewheel::ManualClock;
@@ -110,7 +113,7 @@ impl ManualClock {
     /// assert_eq!(clock.now() - start, Duration::from_secs(5));
     /// ```
     pub fn now(&self) -> Instant {
-        self.0.start + self.0.elapsed.get()
+        self.0.start + self.0.elapsed.load()
     }
 
     /// Advances the clock by `by`, and returns once every callback due by then has finished, in every timer on this
@@ -281,7 +284,10 @@ impl ManualClock {
     }
 
     fn set(&self, now: Instant) {
-        self.0.elapsed.set(now.duration_since(self.0.start));
+        self.0.elapsed.store(now.duration_since(self.0.start));
+        // SeqCst: a driver publishes until when it sleeps, and then reads the time. The clock sets the time, and then looks
+        // for such sleeps. With a fence in between on both sides, one of the two sees the other. Loom model `quiescence`.
+        fence(Ordering::SeqCst);
     }
 
     /// Registers a shard with the clock, for as long as the shard lives.

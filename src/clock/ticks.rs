@@ -46,7 +46,7 @@ pub(crate) enum Requested {
 #[derive(Clone, Debug)]
 pub(crate) struct Ticks {
     /// The source of virtual time. `None`: the system's clock.
-    manual: Option<ManualClock>,
+    pub(crate) manual: Option<ManualClock>,
     /// The instant of tick 0.
     pub(super) origin: Origin,
     /// Nanoseconds per tick.
@@ -86,11 +86,6 @@ impl Ticks {
         if self.manual.is_some() { self.now_tick() } else { now }
     }
 
-    /// Returns the virtual clock, if time is virtual.
-    pub(crate) fn manual(&self) -> Option<&ManualClock> {
-        self.manual.as_ref()
-    }
-
     /// Returns the deadline after `delay`.
     #[inline(always)]
     pub(crate) fn after(&self, delay: Duration) -> Deadline {
@@ -122,14 +117,9 @@ impl Ticks {
         self.deadline_at(self.now(), Some(deadline))
     }
 
-    /// Returns the deadline `delay` after an instant.
-    pub(crate) fn after_instant(&self, instant: Instant, delay: Duration) -> Deadline {
-        self.deadline_at(self.now(), instant.checked_add(delay))
-    }
-
     /// Returns the deadline at an instant; `None` stands for never. If it has passed, its tick is the present one, not
     /// the next.
-    fn deadline_at(&self, now: Instant, deadline: Option<Instant>) -> Deadline {
+    pub(crate) fn deadline_at(&self, now: Instant, deadline: Option<Instant>) -> Deadline {
         let present = self.floor(now);
         let (tick, exact) = match deadline {
             None => (NEVER, UNKNOWN_NANOS),

@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::Entry;
 use crate::executor;
 use crate::shard::Shard;
@@ -81,7 +82,7 @@ impl TimerBatch {
             return None;
         }
         if let Some(&ahead) = self.entries[..part.end].get(at + AHEAD) {
-            prefetch(part.shard.entry(ahead));
+            prefetch(part.shard.core.slab.get(ahead));
         }
         Some((part, index))
     }
@@ -101,7 +102,7 @@ fn prefetch(entry: &Entry) {
 impl executor::Batch for TimerBatch {
     fn run(&self, after_each: &dyn Fn()) {
         while let Some((part, index)) = self.next_entry() {
-            part.shard.run(index, part.due);
+            part.shard.run(index, part.due, &mut Deliveries::default());
             after_each();
         }
     }
@@ -119,7 +120,7 @@ impl executor::Batch for TimerBatch {
                 entries: vec![index],
                 taken: AtomicUsize::new(0),
             };
-            if part.shard.is_closing() {
+            if part.shard.core.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);

@@ -46,7 +46,7 @@ impl ExpiredTimers {
         self.callbacks.append(shard, tick, due.callbacks);
         self.wakers.tasks.append(shard, tick, due.wakers);
         let mut deliveries = Deliveries::default();
-        due.values.into_iter().for_each(|index| shard.deliver(index, tick, &mut deliveries));
+        due.values.into_iter().for_each(|index| shard.run(index, tick, &mut deliveries));
         self.wakers.consumers.extend(deliveries.publish());
     }
 

@@ -71,7 +71,7 @@ impl OwnThread {
         let number = self.state.number;
         let callbacks = shard_set.dispatch_to_pool(callbacks);
         // Callbacks that start here start in order. A manual clock waits for the wakers, too.
-        if callbacks.is_empty() && shard_set.shards[0].ticks.manual().is_none() {
+        if callbacks.is_empty() && shard_set.shards[0].ticks.manual.is_none() {
             ExpiredTimers::handed_out(mem::take(&mut shards), number, |wake| self.scheduling.run_foreign(wake));
         }
         if !wakers.is_empty() {

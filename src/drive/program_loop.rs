@@ -53,7 +53,7 @@ impl ProgramLoop {
 
     /// Returns whether the timer is shut down.
     pub(crate) fn is_closed(&self) -> bool {
-        self.shard().is_closing() || self.shard().is_inherited()
+        self.shard().core.is_closing() || self.shard().is_inherited()
     }
 
     pub(crate) fn set_waker(&self, waker: &Waker) {
@@ -80,9 +80,9 @@ impl ProgramLoop {
         loop {
             let mut is_over = false;
             let turn = with_driver(&*shard, PROGRAM, |driver| {
-                is_fresh |= driver.is_between_rounds();
+                is_fresh |= !driver.in_round;
                 let turn = shard.turn(driver, is_due);
-                is_over = is_fresh && driver.is_between_rounds();
+                is_over = is_fresh && !driver.in_round;
                 turn
             });
             match turn {
@@ -183,6 +183,6 @@ impl Drop for ProgramLoop {
         wakeup.program.remove();
         wakeup.change_role(PROGRAM, first_role(self.index, self.shard_set.is_flexible));
         // The loop may have left memory to be given back.
-        self.shard().wake_lazily();
+        self.shard().core.wake_lazily();
     }
 }

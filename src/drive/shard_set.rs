@@ -143,7 +143,7 @@ impl ShardSet {
 
     /// Returns whether all shards are closed. Until then, the leader checks the pool.
     pub(super) fn are_closed(&self) -> bool {
-        self.shards.iter().all(|shard| shard.is_closing())
+        self.shards.iter().all(|shard| shard.core.is_closing())
     }
 
     /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have

@@ -11,35 +11,25 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE, RUNNING};
+use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE};
 use crate::sync::Ordering;
 
 impl Core {
     /// Shuts the shard down: no callback starts any more, no timer is accepted or reset, and the driver ends. Pending
     /// timers stay where they are until the `claim` functions take them. Must be called once. Calls no foreign code
-    /// but the waker of a program's loop.
-    ///
-    /// Returns the number of closures that are pending or running, which does not grow afterwards, and whether no handle
-    /// keeps the shard's memory.
+    /// but the waker of a program's loop. Returns whether no handle keeps the shard's memory.
     ///
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
-    pub(crate) fn close(&self) -> (usize, bool) {
+    pub(crate) fn close(&self) -> bool {
         // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
         // `sleep`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
-        let mut handles = 0;
-        let mut closures = 0;
-        for entry in self.slab.close() {
-            let state = entry.close();
-            handles += i64::from(state.has(HANDLE));
-            let is_closure = matches!(state.kind(), CallbackKind::Once | CallbackKind::Periodic);
-            closures += usize::from(state.has(RUNNING) || state.has(ARMED) && is_closure);
-        }
+        let handles: i64 = self.slab.close().map(|entry| i64::from(entry.close().has(HANDLE))).sum();
         // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
         // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
         // model `shutdown_memory`.
-        (closures, self.pins.fetch_add(handles, Ordering::AcqRel) == -handles)
+        self.pins.fetch_add(handles, Ordering::AcqRel) == -handles
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything

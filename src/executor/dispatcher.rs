@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::borrowed::BorrowedPool;
 use super::executor::Execute;
 use super::job_queue::JobQueue;
-use super::pool::Pool;
+use super::pool::{Pool, serves_here};
 
 /// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
@@ -26,12 +26,10 @@ impl Dispatcher {
     /// thread of the pool: the others may be waiting, too. Unknown of rayon's global pool. The function keeps no pool
     /// alive.
     pub(crate) fn need_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        let own = if let Self::Own(pool) = self { Some(pool.has_this_thread()) } else { None };
+        // A weak reference keeps the allocation, so no other queue can have the same address.
+        let own = if let Self::Own(pool) = self { Arc::downgrade(pool.queue()) } else { Weak::new() };
         let borrowed = if let Self::Borrowed(pool) = self { Arc::downgrade(pool) } else { Weak::new() };
-        move || {
-            let on_own = own.as_ref().is_some_and(|has_this_thread| has_this_thread());
-            on_own || borrowed.upgrade().is_some_and(|pool| pool.has_this_thread())
-        }
+        move || serves_here(own.as_ptr()) || borrowed.upgrade().is_some_and(|pool| pool.has_this_thread())
     }
 
     /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `panicked`.

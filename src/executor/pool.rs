@@ -13,7 +13,6 @@ use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::Weak;
 use std::thread::{self, JoinHandle};
 
 use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
@@ -68,7 +67,7 @@ impl Pool {
         let max_extra = if Tid::current().is_some() { max_extra } else { 0 };
         let pool = Arc::new(Self::new(JobQueue::new(max_extra), name, panicked));
         for index in 0..threads {
-            let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop(true));
+            let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop());
             lock(&pool.threads).handles.push(thread.map_err(BuildError::ThreadStart)?);
         }
         Ok(pool)
@@ -119,21 +118,12 @@ impl Pool {
         &self.queue
     }
 
-    /// Returns a function that returns whether the calling thread belongs to the pool. The function keeps no queue alive.
-    pub(super) fn has_this_thread(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
-        // The weak reference keeps the allocation, so no other queue can have the same address.
-        let queue: Weak<JobQueue> = Arc::downgrade(&self.queue);
-        move || serves_here(queue.as_ptr())
-    }
-
-    /// Makes the threads leave the queue, and end once no work is left. With `wait`, returns when they have ended: no
-    /// thread may start extra ones any more, and the calling one must not belong to the pool.
-    pub(crate) fn stop(&self, wait: bool) {
+    /// Closes the queue, whose threads end once no work is left, and waits for them. No thread may start extra ones any
+    /// more, and the calling one must not belong to the pool.
+    pub(crate) fn stop(&self) {
         self.queue.close();
         let handles = mem::take(&mut lock(&self.threads).handles);
-        if wait {
-            handles.into_iter().for_each(join);
-        }
+        handles.into_iter().for_each(join);
     }
 }
 
@@ -216,7 +206,7 @@ mod tests {
             ends.fetch_add(1, Ordering::SeqCst);
         };
         lock(&pool.threads).handles.push(spawn("lingers".to_owned(), linger).unwrap());
-        pool.stop(true);
+        pool.stop();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
     }
 
@@ -231,6 +221,6 @@ mod tests {
         pool.queue.expect_extra();
         assert_eq!(pool.start_extras(1), 1);
         assert_eq!(lock(&pool.threads).handles.len(), 2);
-        pool.stop(true);
+        pool.stop();
     }
 }

@@ -130,12 +130,13 @@ impl Interval {
         let due = self.sleep.deadline();
         let now = self.sleep.ticks().now();
         let late = now.saturating_duration_since(due);
+        let beyond_grid = || duration_of(late.as_nanos() % self.period.as_nanos());
         let (from, delay) = match self.behavior {
             MissedTickBehavior::Delay if late > LATE => (now, self.period),
-            MissedTickBehavior::Skip if late > LATE => (now, self.period - remainder(late, self.period)),
+            MissedTickBehavior::Skip if late > LATE => (now, self.period - beyond_grid()),
             _ => (due, self.period),
         };
-        self.sleep.reset_by(|ticks| ticks.after_instant(from, delay));
+        self.sleep.reset_by(|ticks| ticks.deadline_at(now, from.checked_add(delay)));
         Poll::Ready(due)
     }
 
@@ -294,11 +295,6 @@ impl Interval {
     pub fn is_shutdown(&self) -> bool {
         self.sleep.is_closed()
     }
-}
-
-/// Returns the part of `time` beyond a whole number of periods.
-fn remainder(time: Duration, period: Duration) -> Duration {
-    duration_of(time.as_nanos() % period.as_nanos())
 }
 
 impl fmt::Debug for Interval {

@@ -180,10 +180,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_pop(&self) -> Option<Expired<T>> {
-        match self.poll(&Consumer::default(), None) {
-            Poll::Ready(popped) => popped,
-            Poll::Pending => None,
-        }
+        if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) { popped } else { None }
     }
 
     /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once nothing more can come:
@@ -281,8 +278,8 @@ impl<T: Send + 'static> DelayQueue<T> {
         polled
     }
 
-    /// Returns the number of values in the queue, those that wait and those that are due. Includes values whose `push`
-    /// has not returned. Wait-free.
+    /// Returns the number of values in the queue, those that wait and those that are due. A value whose `push` has not
+    /// returned may not be counted yet. Takes the lock of the queue's list for some memory accesses.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};
@@ -297,10 +294,10 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(&self) -> usize {
-        self.shared.live().map_or(0, |values| usize::try_from(values.len()).unwrap_or(usize::MAX))
+        self.shared.live().map_or(0, |values| values.len())
     }
 
-    /// Returns whether the queue has no values. Wait-free.
+    /// Returns whether the queue has no values, as [`len`](Self::len) counts.
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -362,7 +359,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn drain(&self) -> impl Iterator<Item = (Instant, T)> + use<T> {
-        self.shared.drain().into_iter()
+        self.shared.drain().collect::<Vec<_>>().into_iter()
     }
 
     /// Returns whether the queue accepts no more values: it was [closed](Self::close), or its timer was shut down. This
@@ -396,7 +393,7 @@ impl<T: Send + 'static> DelayQueue<T> {
                 // A wake-up that came too late goes to another consumer. The look comes after it, because it may call
                 // wakers. Another consumer may have been woken for a value, and not have taken it.
                 self.withdraw(&consumer);
-                return if let Poll::Ready(popped) = self.poll(&consumer, None) { popped } else { None };
+                return self.try_pop();
             }
             left.map_or_else(thread::park, thread::park_timeout);
         }

@@ -25,13 +25,14 @@ struct ItemDelivery<T, H> {
 }
 
 impl<T, H> Expiry<T, H> {
-    /// Adds a value to a queue. The caller schedules a timer for the expiry. Returns the value if the queue is closed.
+    /// Begins to add a value to a queue. The caller schedules a timer for the expiry, and then
+    /// [lists](HandOver::list) the item. Returns the value if the queue is closed.
     pub(crate) fn enter(queue: &Arc<HandOver<T, H>>, value: T) -> Result<(Arc<Item<T, H>>, Self), T> {
-        let item = Arc::new(Item::new(value));
-        if queue.enter(item.clone()) {
-            return Ok((item.clone(), Self { queue: queue.clone(), item: Some(item) }));
+        if !queue.enter() {
+            return Err(value);
         }
-        Err(item.claim().expect("no other thread has the item"))
+        let item = Arc::new(Item::new(value));
+        Ok((item.clone(), Self { queue: queue.clone(), item: Some(item) }))
     }
 }
 

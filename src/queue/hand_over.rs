@@ -54,8 +54,6 @@ pub(crate) struct HandOver<T, H> {
     /// Timers of items that have not ended, and whether the queue is closed. Each access is relaxed: the lock of the line
     /// orders what consumers must know of it.
     timers: AtomicU64,
-    /// Number of values, waiting and due. A number for itself, so each access is relaxed.
-    len: AtomicU64,
     members: Mutex<Members<T, H>>,
     line: Mutex<Line<T, H>>,
     apply: Box<Apply>,
@@ -65,23 +63,30 @@ impl<T, H> HandOver<T, H> {
     pub(crate) fn new(apply: impl Fn(fn(Waker), Waker) + Send + Sync + 'static) -> Self {
         Self {
             timers: AtomicU64::new(0),
-            len: AtomicU64::new(0),
             members: Mutex::new(Members::new()),
             line: Mutex::new(Line::new()),
             apply: Box::new(apply),
         }
     }
 
-    /// Adds an item, whose timer is scheduled afterwards. Returns false, without effect, if the queue is closed.
-    pub(super) fn enter(&self, item: Arc<Item<T, H>>) -> bool {
+    /// Begins a push: counts the timer of a new item. Returns false, without effect, if the queue is closed.
+    pub(super) fn enter(&self) -> bool {
         // One word has the count and the flag, so a consumer that finds the queue over has missed no value. Loom model
         // `delay_queue`.
         if self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed) & QUEUE_CLOSED != 0 {
             self.end_timer();
             return false;
         }
-        self.change_members(|members| members.list(item));
         true
+    }
+
+    /// Ends a push, whose timer is scheduled: lists the item, unless its value has come out already.
+    pub(crate) fn list(&self, item: Arc<Item<T, H>>) {
+        let mut members = lock(&self.members);
+        // The thread that takes the value looks for the item under this lock, before or after.
+        if !item.is_claimed() {
+            members.list(item);
+        }
     }
 
     /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
@@ -107,7 +112,7 @@ impl<T, H> HandOver<T, H> {
         let value = item.claim()?;
         self.unlist(item);
         if may_be_due {
-            drop(self.take_due(item));
+            self.take_due(item);
         }
         Some(value)
     }
@@ -142,23 +147,15 @@ impl<T, H> HandOver<T, H> {
         }
     }
 
-    /// Takes all values whose items are `ready` for it, due or not. The caller ends their timers.
-    pub(crate) fn drain(&self, ready: impl Fn(&Item<T, H>) -> bool) -> Vec<(T, Arc<Item<T, H>>)> {
-        let mut drained = Vec::new();
-        for item in self.change_members(Members::drain) {
-            if !ready(&item) {
-                // It is listed again, until its push returns. Not if a consumer has found it unlisted, under this lock.
-                self.change_members(|members| {
-                    if !item.is_claimed() {
-                        members.list(item)
-                    }
-                });
-            } else if let Some(value) = item.claim() {
-                drop(self.take_due(&item));
-                drained.push((value, item));
-            }
-        }
-        drained
+    /// Takes all values whose items are listed, due or not. The caller ends their timers.
+    pub(crate) fn drain(&self) -> Vec<(T, Arc<Item<T, H>>)> {
+        let members = lock(&self.members).drain();
+        let take = |item: Arc<Item<T, H>>| {
+            let value = item.claim()?;
+            self.take_due(&item);
+            Some((value, item))
+        };
+        members.into_iter().filter_map(take).collect()
     }
 
     /// Accepts no more values. Once nothing can become due any more, consumers wait no longer. Returns the number of tasks
@@ -192,8 +189,8 @@ impl<T, H> HandOver<T, H> {
     }
 
     /// Returns the number of values, waiting and due.
-    pub(crate) fn len(&self) -> u64 {
-        self.len.load(Ordering::Relaxed)
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.members).len()
     }
 
     fn is_over(&self) -> bool {
@@ -209,20 +206,12 @@ impl<T, H> HandOver<T, H> {
         tasks
     }
 
-    fn change_members<R>(&self, change: impl FnOnce(&mut Members<T, H>) -> R) -> R {
-        let mut members = lock(&self.members);
-        let result = change(&mut members);
-        self.len.store(members.len() as u64, Ordering::Relaxed);
-        result
-    }
-
     fn unlist(&self, item: &Arc<Item<T, H>>) {
-        let unlisted = self.change_members(|members| members.unlist(item));
-        drop(unlisted);
+        let _unlisted = lock(&self.members).unlist(item);
     }
 
-    fn take_due(&self, item: &Item<T, H>) -> Option<DueItem<T, H>> {
-        lock(&self.line).remove(item)
+    fn take_due(&self, item: &Item<T, H>) {
+        let _due = lock(&self.line).remove(item);
     }
 
     fn drop_uncalled(&self, waiters: impl IntoIterator<Item = Waiter>) {
@@ -245,7 +234,8 @@ mod tests {
 
     fn item(queue: &Queue, value: u32) -> Arc<Item<u32, ()>> {
         let item = Arc::new(Item::new(value));
-        assert!(queue.enter(item.clone()));
+        assert!(queue.enter());
+        queue.list(item.clone());
         item
     }
 
@@ -283,13 +273,5 @@ mod tests {
         let item = item(&queue, 7);
         queue.add_due(vec![DueItem { item: item.clone(), tick: 0 }]);
         assert_eq!((queue.remove(&item, true), Arc::strong_count(&item)), (Some(7), 1));
-    }
-
-    #[test]
-    fn a_drain_leaves_what_is_not_ready_for_the_next() {
-        let queue = Queue::new(|act, waker| act(waker));
-        let item = item(&queue, 7);
-        assert!(queue.drain(|_| false).is_empty() && queue.len() == 1);
-        assert!(matches!(&queue.drain(|_| true)[..], [(7, drained)] if Arc::ptr_eq(drained, &item)));
     }
 }

@@ -14,7 +14,8 @@ pub(crate) struct Item<T, H> {
     /// A thread has taken the value, or is taking it.
     claimed: AtomicBool,
     value: UnsafeCell<MaybeUninit<T>>,
-    /// The handle of the timer. The push sets it after the timer was accepted, and maybe after the item became due.
+    /// The handle of the timer. The push sets it after the timer was accepted, and maybe after the item became due, but
+    /// before it lists the item.
     pub(super) handle: OnceLock<H>,
     /// The item's index in the list of all items. Accessed under the lock of that list only.
     pub(super) index: AtomicU32,

@@ -86,7 +86,7 @@ impl<T> DelayKey<T> {
     }
 
     /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
-    /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time, lock-free in virtual time.
+    /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};

@@ -52,9 +52,6 @@ pub(super) struct Line<T, H> {
     chosen: u64,
 }
 
-/// Consumers to be woken: blocked threads, and the number of tasks.
-pub(super) type Chosen = (Vec<Thread>, usize);
-
 impl<T, H> Line<T, H> {
     pub(super) fn new() -> Self {
         Self { ready: BTreeMap::new(), last_number: 0, waiting: BTreeMap::new(), last_arrival: 0, chosen: 0 }
@@ -110,8 +107,9 @@ impl<T, H> Line<T, H> {
         (1..=self.chosen).contains(&consumer.arrival())
     }
 
-    /// Chooses as many consumers in turn as there are `values` for them, or all if the queue is `over`.
-    pub(super) fn choose(&mut self, over: bool, values: usize) -> Chosen {
+    /// Chooses as many consumers in turn as there are `values` for them, or all if the queue is `over`. Returns what to
+    /// wake: blocked threads, and the number of tasks.
+    pub(super) fn choose(&mut self, over: bool, values: usize) -> (Vec<Thread>, usize) {
         // A consumer may have taken one of these values.
         let most = if over { usize::MAX } else { values.min(self.ready.len()) };
         let mut threads = Vec::new();
@@ -133,10 +131,8 @@ impl<T, H> Line<T, H> {
     /// Takes the waker of the first task that was chosen.
     pub(super) fn next_chosen(&mut self) -> Option<Waker> {
         let first = self.waiting.first_entry().filter(|first| *first.key() <= self.chosen)?;
-        match first.remove() {
-            Waiter::Task(waker) => Some(waker),
-            Waiter::Thread(..) => unreachable!("a thread is woken when it is chosen"),
-        }
+        let Waiter::Task(waker) = first.remove() else { unreachable!("a thread is woken when it is chosen") };
+        Some(waker)
     }
 }
 

@@ -65,16 +65,12 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
         // Relaxed: only spreads the threads, and guards nothing.
         let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
-        let refuse = |value| {
-            Shard::reject(self.service, choose);
-            Err(ScheduleError::Shutdown(value))
-        };
-        let Some(values) = self.live() else { return refuse(value) };
         let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let (item, expiry) = match Expiry::enter(values, stored) {
-            Ok(entered) => entered,
-            Err(stored) => return refuse(stored.value),
-        };
+        let entered = if self.live().is_some() { Expiry::enter(&self.values, stored) } else { Err(stored) };
+        let (item, expiry) = entered.map_err(|stored| {
+            Shard::reject(self.service, choose);
+            ScheduleError::Shutdown(stored.value)
+        })?;
         let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place| unsafe { callback.write(place) };
@@ -82,26 +78,25 @@ impl<T: Send + 'static> Shared<T> {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
-                Ok(DelayKey { item, values: values.clone() })
+                self.values.list(item.clone());
+                Ok(DelayKey { item, values: self.values.clone() })
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
-                let stored = values.remove(&item, false).expect("without a timer, the value is still there");
+                let stored = item.claim().expect("without a timer, no other thread has the item");
                 Err(rejection.map(|()| stored.value))
             }
         }
     }
 
     /// Takes all values, except those whose push has not returned.
-    pub(super) fn drain(&self) -> Vec<(Instant, T)> {
-        let Some(values) = self.live() else { return Vec::new() };
-        let drained = values.drain(|item| item.handle.get().is_some()).into_iter();
-        let drained = drained.map(|(stored, item)| {
-            let handle = item.handle.get().expect("its push has returned");
+    pub(super) fn drain(&self) -> impl Iterator<Item = (Instant, T)> {
+        let drained = self.live().map(|values| values.drain());
+        drained.into_iter().flatten().map(|(stored, item)| {
+            let handle = item.handle.get().expect("set before the item is listed");
             handle.cancel();
             (self.deadline(&stored, handle.exact(), handle.last_tick()), stored.value)
-        });
-        drained.collect()
+        })
     }
 
     /// Returns a value that has come out, with its deadline.
@@ -123,13 +118,10 @@ impl<T: Send + 'static> Shared<T> {
 
 impl<T: Send + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
-        let Some(values) = self.live() else { return mem::forget(self.values.clone()) };
-        for (stored, item) in values.drain(|_| true) {
-            if let Some(handle) = item.handle.get() {
-                handle.cancel();
-            }
-            self.shards[0].catch_panic(|| drop(stored));
+        if self.live().is_none() {
+            return mem::forget(self.values.clone());
         }
+        self.drain().for_each(|(_, value)| self.shards[0].catch_panic(|| drop(value)));
     }
 }
 

@@ -12,77 +12,52 @@ use std::io::{self, Write};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
 use super::shard::Shard;
-use crate::engine::call_stack;
-use crate::engine::entry::{Callback, CallbackKind, Entry, Found};
+use crate::engine::entry::{Callback, CallbackKind, Found};
 use crate::engine::run::catch_panic;
 
 impl Shard {
-    /// Refuses new timers, and starts no more callbacks. Returns the maximum number of closures that can be claimed.
-    /// See [`Core::close`](crate::engine::core::Core::close).
-    pub(crate) fn close(this: &Arc<Self>) -> usize {
-        let closures = *this.closures.get_or_init(|| {
+    /// Refuses new timers, and starts no more callbacks. A shutdown calls this, or a driver that has panicked. See
+    /// [`Core::close`](crate::engine::core::Core::close).
+    pub(crate) fn close(this: &Arc<Self>) {
+        this.closed.get_or_init(|| {
             // The count that is left to the handles.
             let pinned = Arc::into_raw(this.clone());
-            let (closures, unpinned) = this.core.close();
-            if unpinned {
-                // SAFETY: we own the count made above, because `unpinned` says that no handle is left to own it.
+            if this.core.close() {
+                // SAFETY: we own the count made above, because no handle is left to own it.
                 drop(unsafe { Arc::from_raw(pinned) });
             }
-            closures
         });
         this.wake_clock();
-        closures
-    }
-
-    /// Returns whether the shard is closed, or about to be.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.core.is_closing()
     }
 
     /// Ends the pending timers of a closed shard whose callbacks have this kind: values, which stay in their queues, or
     /// sleeps, which complete.
     pub(crate) fn claim_of(&self, kind: CallbackKind) {
-        let mut end_value = |_, callback| self.drop_unfired(callback);
-        self.core.claim_of(kind, self.ticks.now_tick(), |found| self.end_claimed(found, &mut end_value));
-    }
-
-    /// Takes the pending closures of a closed shard, with their ticks. Returns the timers that are running.
-    pub(crate) fn claim(&self, unfired: &mut impl FnMut(u64, Callback)) -> Vec<&Entry> {
-        self.core.claim_closures(self.ticks.now_tick(), |found| self.end_claimed(found, unfired))
-    }
-
-    /// Takes the closure of a timer that was running. See
-    /// [`Core::claim_running`](crate::engine::core::Core::claim_running).
-    pub(crate) fn claim_running(
-        &self,
-        entry: &Entry,
-        limit: Option<Instant>,
-        unfired: &mut impl FnMut(u64, Callback),
-    ) -> bool {
-        let now = self.ticks.now_tick();
-        self.core.claim_running(entry, limit, now, |found| self.end_claimed(found, unfired))
-    }
-
-    /// Counts a timer that the shutdown has claimed. Wakes its task, or passes its callback to `unfired`.
-    fn end_claimed(&self, found: Found, unfired: &mut impl FnMut(u64, Callback)) {
-        match found {
-            Found::Unfired { deadline, callback, dispatched } => {
-                if dispatched {
-                    self.finish_in_flight();
-                }
-                if callback.kind() == CallbackKind::Waker {
-                    self.count_completed();
-                    catch_panic(&self, || callback.run());
-                    return;
-                }
-                self.count_end(|counters| &counters.unfired);
-                unfired(deadline, callback);
+        self.core.claim_of(kind, self.ticks.now_tick(), |found| {
+            if let Some((_, callback)) = self.end_claimed(found) {
+                self.drop_unfired(callback);
             }
-            Found::Ended => self.count_end(|counters| &counters.cancelled),
+        });
+    }
+
+    /// Counts a timer that the shutdown has claimed. Wakes its task, or returns its callback with its tick.
+    pub(crate) fn end_claimed(&self, found: Found) -> Option<(u64, Callback)> {
+        let Found::Unfired { deadline, callback, dispatched } = found else {
+            self.count_end(|counters| &counters.cancelled);
+            return None;
+        };
+        if dispatched {
+            self.finish_in_flight();
         }
+        if callback.kind() == CallbackKind::Waker {
+            self.count_completed();
+            catch_panic(&self, || callback.run());
+            return None;
+        }
+        self.count_end(|counters| &counters.unfired);
+        Some((deadline, callback))
     }
 
     /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay
@@ -92,12 +67,13 @@ impl Shard {
         Self::close(&this);
         this.claim_of(CallbackKind::Value);
         this.claim_of(CallbackKind::Waker);
-        let thread = thread::current();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = format!(
             "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \
              shard is shut down; its pending callbacks do not run, and are handed back by the timer's shutdown",
-            thread.name().unwrap_or_default(),
-            panic_message(&*payload)
+            thread::current().name().unwrap_or_default(),
+            text.unwrap_or("it did not say why")
         );
         // The drop of the payload may panic, too.
         catch_panic(&self, || drop(payload));
@@ -115,19 +91,5 @@ impl Shard {
     pub(super) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: we own the count that `close` left to the handles, because the caller has released the last of them.
         drop(unsafe { Arc::from_raw(this.as_ptr()) });
-    }
-
-    /// Returns whether the calling thread is inside a callback of this shard.
-    pub(crate) fn is_inside_callback(&self) -> bool {
-        call_stack::inside_shard(&self.core)
-    }
-}
-
-/// Returns the message of a panic, if its payload is text.
-fn panic_message(payload: &(dyn Any + Send)) -> &str {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (None, Some(text)) => text,
-        (None, None) => "it did not say why",
     }
 }

@@ -136,14 +136,12 @@ impl Registry {
         self.walk(ShardStats::clone, |sum, counters| counters.add_to(sum))
     }
 
-    /// Returns the sum of one count: `count` reads it from a thread's counters, `merged` from the sum of those that
-    /// were merged. Wait-free.
-    pub(super) fn sum(&self, count: impl Fn(&ThreadCounters) -> u64, merged: impl FnOnce(&ShardStats) -> u64) -> u64 {
-        self.walk(merged, |sum, counters| *sum += count(counters))
-    }
-
-    /// Begins with the sum of the merged counters, and adds all others to it.
-    fn walk<S>(&self, begin: impl FnOnce(&ShardStats) -> S, mut add: impl FnMut(&mut S, &ThreadCounters)) -> S {
+    /// Begins with what `begin` makes of the sum of the merged counters, and adds all others to it. Wait-free.
+    pub(super) fn walk<S>(
+        &self,
+        begin: impl FnOnce(&ShardStats) -> S,
+        mut add: impl FnMut(&mut S, &ThreadCounters),
+    ) -> S {
         let guard = epoch::pin();
         let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
         // SAFETY: the first counters are in the list, after the guard has pinned.
@@ -199,10 +197,8 @@ impl Registry {
 
     /// Begins or continues a pass: visits some counters, and merges and unlinks those of ended threads.
     fn merge(&self, sweep: &mut Sweep, guard: &Guard) {
-        let begin = match sweep.last_kept.load(Ordering::Relaxed) {
-            none if none.is_null() => self.head(),
-            last_kept => last_kept,
-        };
+        let last_kept = sweep.last_kept.load(Ordering::Relaxed);
+        let begin = if last_kept.is_null() { self.head() } else { last_kept };
         // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
         let mut list = unsafe { list_from(begin, guard) };
         let Some(mut kept) = list.next() else { return };

@@ -21,6 +21,7 @@
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 
+use crate::engine::deliveries::Deliveries;
 use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::role::{Driven, DriverCell, TurnOutcome};
 use crate::engine::turn::DriverCore;
@@ -35,7 +36,7 @@ pub(crate) type ExpiredInTurn = (u64, ExpiredEntries);
 pub(crate) struct ShardDriver {
     core: DriverCore,
     /// A round has begun and is not over.
-    in_round: bool,
+    pub(crate) in_round: bool,
     /// The tick that this round has read from the clock.
     now: u64,
     /// Timers that have left the wheel, and have not left the driver.
@@ -47,10 +48,15 @@ impl ShardDriver {
         Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: ExpiredEntries::default() }
     }
 
-    /// Makes a bounded turn of a round.
-    pub(crate) fn turn(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
-        self.advance_round(shard);
-        self.finish(shard, false)
+    /// Makes a bounded turn: of a round, or of non-urgent work.
+    fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
+        let again = if is_due {
+            self.advance_round(shard);
+            false
+        } else {
+            self.work(shard)
+        };
+        self.finish(shard, again)
     }
 
     /// Begins a round, unless one has begun, and makes a turn of it.
@@ -60,12 +66,6 @@ impl ShardDriver {
             self.core.begin(&shard.core, self.now);
         }
         self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
-    }
-
-    /// Makes a bounded turn of non-urgent work.
-    fn maintain(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
-        let again = self.work(shard);
-        self.finish(shard, again)
     }
 
     /// Does a bounded piece of non-urgent work. Returns whether more is left.
@@ -84,11 +84,6 @@ impl ShardDriver {
         } else {
             self.rest(shard, false)
         }
-    }
-
-    /// Returns whether no round has begun that is not over.
-    pub(crate) fn is_between_rounds(&self) -> bool {
-        !self.in_round
     }
 
     /// Ends a turn. `again`: it has left non-urgent work.
@@ -124,16 +119,11 @@ impl ShardDriver {
     fn abandon(&mut self, shard: &Shard) {
         shard.begin_in_flight(self.expired.len());
         // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
-        mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0));
+        mem::take(&mut self.expired).into_all().for_each(|index| shard.run(index, 0, &mut Deliveries::default()));
     }
 }
 
 impl Shard {
-    /// Wakes the thread that drives the shard within some time, for non-urgent work.
-    pub(crate) fn wake_lazily(&self) {
-        self.core.wake_lazily();
-    }
-
     /// Makes a turn, unless the shard is closed. Closes it if the turn panics.
     pub(crate) fn guarded(
         &self,
@@ -168,7 +158,7 @@ impl Driven for Shard {
     }
 
     fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
-        self.guarded(driver, |driver| if is_due { driver.turn(self) } else { driver.maintain(self) })
+        self.guarded(driver, |driver| driver.turn(self, is_due))
     }
 
     fn may_rest(&self) {

@@ -20,32 +20,21 @@ use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Weak;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::shard::Shard;
 use super::slow_hook::SlowCallback;
 use super::thread_state;
 use crate::engine::deliveries::Deliveries;
-use crate::engine::entry::{Callback, CallbackKind, Entry};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::run::{RunHooks, catch_panic};
 use crate::stats::ThreadCounters;
 
 impl Shard {
-    /// Returns an entry of a batch.
+    /// Runs the callback of an entry whose batch expired at tick `due`. That of a value adds the value to the `deliveries`
+    /// of the turn.
     #[inline]
-    pub(crate) fn entry(&self, index: u32) -> &Entry {
-        self.core.slab.get(index)
-    }
-
-    /// Runs the callback of an entry whose batch expired at tick `due`.
-    #[inline]
-    pub(crate) fn run(&self, index: u32, due: u64) {
-        self.deliver(index, due, &mut Deliveries::default());
-    }
-
-    /// Runs the callback of a value of a queue, which adds the value to the `deliveries` of the turn.
-    #[inline]
-    pub(crate) fn deliver(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
+    pub(crate) fn run(&self, index: u32, due: u64, deliveries: &mut Deliveries) {
         if self.core.run(index, due, &self, deliveries) {
             self.finish_in_flight();
         }
@@ -57,24 +46,6 @@ impl Shard {
         if self.core.discard(index, due, &self) {
             self.finish_in_flight();
         }
-    }
-
-    /// Counts the start of a run, and returns its lateness.
-    #[inline]
-    fn count_start(&self, deadline: u64, kind: CallbackKind) -> Duration {
-        if matches!(kind, CallbackKind::Once | CallbackKind::Value) {
-            self.release_permit();
-        }
-        let lateness = self.ticks.lateness(deadline);
-        // In this order, so that a reader that sees the end of a timer also sees its run and its lateness.
-        thread_state::with(self, |thread| {
-            thread.record_lateness(lateness);
-            thread.count(|counters| &counters.fired);
-            if kind != CallbackKind::Periodic {
-                thread.count(|counters| &counters.completed);
-            }
-        });
-        lateness
     }
 
     /// Counts the end of a future's timer by a poll or by a shutdown, without a run.
@@ -133,7 +104,18 @@ impl RunHooks for &Shard {
     #[inline]
     fn started(&self, deadline: u64, callback: &Callback) -> Self::Run {
         let kind = callback.kind();
-        let lateness = self.count_start(deadline, kind);
+        if matches!(kind, CallbackKind::Once | CallbackKind::Value) {
+            self.release_permit();
+        }
+        let lateness = self.ticks.lateness(deadline);
+        // In this order, so that a reader that sees the end of a timer also sees its run and its lateness.
+        thread_state::with(self, |thread| {
+            thread.record_lateness(lateness);
+            thread.count(|counters| &counters.fired);
+            if kind != CallbackKind::Periodic {
+                thread.count(|counters| &counters.completed);
+            }
+        });
         let hook = self.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
         hook.map(|hook| hook.begin(lateness, callback.type_name()))
     }

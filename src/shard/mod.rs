@@ -8,8 +8,7 @@
 //! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters  |
 //! | *the caller's side*   |                                                                          |
 //! | `thread_state`        | a thread's own part of each shard: its counters and its cache            |
-//! | `permits`             | `Permits`: the permits under `max_pending`                               |
-//! | `schedule`            | accepts or refuses a new timer                                           |
+//! | `schedule`            | accepts or refuses a new timer; the permits under `max_pending`          |
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes     |
 //! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending |
 //! | *the driver's side*   |                                                                          |
@@ -32,8 +31,6 @@ pub(crate) mod counter_registry;
 mod driver;
 #[cfg(not(loom))]
 mod hooks;
-#[cfg(not(loom))]
-mod permits;
 pub(crate) mod raw_handle;
 #[cfg(not(loom))]
 mod schedule;
@@ -52,7 +49,6 @@ mod virtual_time;
 pub(crate) use self::{
     coop::{Coop, Progress},
     driver::ExpiredInTurn,
-    permits::Permits,
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},
     sleep_entry::SleepEntry,

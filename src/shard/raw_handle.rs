@@ -96,11 +96,6 @@ impl Shard {
         }
     }
 
-    /// Waits until the callback is not running. Returns at once if the calling thread is inside it.
-    pub(crate) fn wait_for_run(&self, entry: &Entry) {
-        self.core.wait_for_run(entry, None);
-    }
-
     /// Resets the timer to another deadline. Returns false if the timer had ended before.
     #[inline]
     pub(crate) fn reset(&self, entry: &Entry, index: u32, deadline: Deadline) -> bool {

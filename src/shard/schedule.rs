@@ -8,7 +8,12 @@
 //! 4. It counts the timer, and [notifies](Shard::notify_driver) the driver if the driver must know.
 //!
 //! A refusal returns the permit, and counts the timer as rejected. Periodic timers and one-shots come this way; the
-//! timers of futures are armed by [`sleep_entry`](super::sleep_entry), without a limit.
+//! timers of futures are armed by [`sleep_entry`](super::sleep_entry), without a permit.
+//!
+//! The thread that ends a timer releases its permit: when a one-shot starts, when a periodic timer ends, at a cancel, or
+//! when a shutdown takes the closure.
+
+use std::sync::atomic::Ordering;
 
 use super::raw_handle::RawHandle;
 use super::shard::Shard;
@@ -39,7 +44,7 @@ impl Shard {
             let shard = thread.shard();
             // SAFETY: the shard is alive, because the caller keeps the service.
             let this = unsafe { shard.as_ref() };
-            if this.limit.as_ref().is_some_and(|limit| !limit.acquire()) {
+            if !this.acquire_permit() {
                 thread.count(|counters| &counters.rejected);
                 return Err(ScheduleError::Full(()));
             }
@@ -55,6 +60,23 @@ impl Shard {
             this.notify_driver(thread, index, notice, due.tick);
             Ok((RawHandle::new(shard, entry.into(), index), due))
         })
+    }
+
+    /// Takes a permit under `max_pending`. Returns false if none is left. Without `max_pending` there is no counter, and no
+    /// cache line that threads share.
+    #[inline]
+    fn acquire_permit(&self) -> bool {
+        let Some(permits) = &self.permits else { return true };
+        // Relaxed, here and below: the count guards no other memory.
+        permits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Releases the permit of a timer that has ended or was refused, if timers have permits.
+    #[inline]
+    pub(super) fn release_permit(&self) {
+        if let Some(permits) = &self.permits {
+            permits.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Undoes what `schedule` has done for a timer that the engine refuses.

@@ -3,14 +3,14 @@
 //! A service creates its shards when it starts. The roles, the thread states and the batches refer to a shard. Each
 //! handle keeps the shard's memory, also after the service has ended: see [`close`](super::close).
 //!
-//! | part                 | written by                                                       | read by        |
-//! |----------------------|------------------------------------------------------------------|----------------|
-//! | `core`               | any thread, by the engine's rules                                | any thread     |
-//! | `driver_cell`        | the thread that has the role                                     | the same       |
-//! | `registry`, `common` | threads that start, count or end; the driver's trim              | `stats`, `len` |
-//! | `homes`              | threads that start or end                                        | `choose_home`  |
-//! | `limit`              | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
-//! | `closures`           | the thread that closes the shard                                 | the shutdown   |
+//! | part          | written by                                                       | read by        |
+//! |---------------|------------------------------------------------------------------|----------------|
+//! | `core`        | any thread, by the engine's rules                                | any thread     |
+//! | `driver_cell` | the thread that has the role                                     | the same       |
+//! | `registry`    | threads that start, count or end; the driver's trim              | `stats`, `len` |
+//! | `homes`       | threads that start or end                                        | `choose_home`  |
+//! | `permits`     | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
+//! | `closed`      | the thread that closes the shard                                 | a manual clock |
 //!
 //! All other fields are fixed at creation.
 //!
@@ -25,26 +25,22 @@
 use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::{Registered, Registry};
+use super::counter_registry::Registry;
 use super::driver::ShardDriver;
-use super::permits::Permits;
 use super::slow_hook::SlowHook;
-use super::thread_state;
-use super::virtual_time::{NeedsThisThread, VirtualTime};
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
 use crate::engine::role::DriverCell;
 use crate::engine::wakeup::DriverWakeup;
-use crate::stats::{ShardStats, ThreadCounters};
+use crate::stats::ShardStats;
 use crate::system::Process;
 use crate::wheel::Levels;
 
@@ -66,24 +62,17 @@ pub(crate) struct ShardSettings {
     pub(crate) levels: Levels,
     pub(crate) wakeup: DriverWakeup,
     pub(crate) ticks: Ticks,
-    pub(crate) limit: Option<Arc<Permits>>,
+    /// Number of timers that `max_pending` still permits.
+    pub(crate) permits: Option<Arc<AtomicUsize>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
     pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
-    pub(crate) needs_this_thread: Box<NeedsThisThread>,
-}
-
-impl ShardSettings {
-    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
-    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
-        let needs_this_thread = Box::new(|| false);
-        Self { slab, levels, wakeup, ticks, limit: None, on_panic: None, on_slow: None, needs_this_thread }
-    }
+    pub(crate) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// One shard of a service.
 pub(crate) struct Shard {
-    pub(super) core: Core,
+    pub(crate) core: Core,
     /// Where the driver lies while no thread drives the shard.
     pub(super) driver_cell: DriverCell<Box<ShardDriver>>,
     pub(crate) ticks: Ticks,
@@ -92,17 +81,18 @@ pub(crate) struct Shard {
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
-    /// The counters of all threads whose thread-locals are already destroyed.
-    pub(super) common: Arc<Registered>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
-    pub(super) virtual_time: Option<VirtualTime>,
-    pub(super) limit: Option<Arc<Permits>>,
+    /// In virtual time only.
+    pub(super) quiescence: Option<Quiescence>,
+    pub(super) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Number of timers that `max_pending` still permits, in all shards of the service.
+    pub(super) permits: Option<Arc<AtomicUsize>>,
     pub(super) on_panic: Option<Arc<PanicHook>>,
     pub(super) on_slow: Option<SlowHook>,
-    /// Number of closures that the close has found. A shutdown closes the shard, or a driver that has panicked.
-    pub(super) closures: OnceLock<usize>,
+    /// Set when the close has closed all entries.
+    pub(super) closed: OnceLock<()>,
     /// Makes the driver panic after it has next taken a timer out of the wheel.
     #[cfg(test)]
     pub(crate) fault: std::sync::atomic::AtomicBool,
@@ -111,24 +101,23 @@ pub(crate) struct Shard {
 impl Shard {
     /// Creates an open shard, which no thread drives yet.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
-        let ShardSettings { slab, levels, wakeup, ticks, limit, on_panic, on_slow, needs_this_thread } = settings;
-        let registry = Registry::new(RETAINED_COUNTERS);
+        let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
-        let lazy_wakeup = if ticks.manual().is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
+        let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
             core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
             driver_cell: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
-            common: registry.register(),
-            registry,
+            registry: Registry::new(RETAINED_COUNTERS),
             homes: CachePadded::new(AtomicUsize::new(0)),
-            virtual_time: ticks.manual().map(|_| VirtualTime { quiescence: Quiescence::default(), needs_this_thread }),
+            quiescence: ticks.manual.as_ref().map(|_| Quiescence::default()),
+            needs_this_thread,
             ticks,
-            limit,
+            permits,
             on_panic,
             on_slow,
-            closures: OnceLock::new(),
+            closed: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
         })
@@ -158,22 +147,6 @@ impl Shard {
         }
     }
 
-    /// Returns the index of the calling thread's home among the `shards` of a service. See `thread_state::with_home`.
-    pub(crate) fn home(service: u64, shards: &[Arc<Shard>], start: usize) -> usize {
-        let home = thread_state::with_home(service, || Self::choose_home(shards, start), |thread| thread.shard());
-        shards.iter().position(|shard| NonNull::from(&**shard) == home).expect("a shard of this service")
-    }
-
-    /// Adds a thread that makes this shard its home.
-    pub(super) fn enter_home(&self) {
-        self.homes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Removes a thread that had chosen this shard from its count.
-    pub(super) fn leave_home(&self) {
-        self.homes.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Returns all statistics of the shard.
     pub(crate) fn stats(&self) -> ShardStats {
         let stats = self.registry.read();
@@ -183,12 +156,12 @@ impl Shard {
 
     /// Returns the number of pending timers. Reads no histogram.
     pub(crate) fn pending(&self) -> u64 {
-        let ended = self.registry.sum(ThreadCounters::ended, ShardStats::ended);
+        let ended = self.registry.walk(ShardStats::ended, |sum, counters| *sum += counters.ended());
         self.scheduled().saturating_sub(ended)
     }
 
     fn scheduled(&self) -> u64 {
-        self.registry.sum(|counters| counters.scheduled.get(), |merged| merged.scheduled)
+        self.registry.walk(|merged| merged.scheduled, |sum, counters| *sum += counters.scheduled.get())
     }
 }
 
@@ -210,3 +183,12 @@ impl Drop for Shard {
 // is borrowed or locked. `tests/unwind.rs` lists the public types that are unwind-safe because of this.
 impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
+
+#[cfg(test)]
+impl ShardSettings {
+    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
+    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
+        let needs_this_thread = Box::new(|| false);
+        Self { slab, levels, wakeup, ticks, permits: None, on_panic: None, on_slow: None, needs_this_thread }
+    }
+}

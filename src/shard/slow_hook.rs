@@ -51,21 +51,16 @@ pub struct SlowCallback {
 /// The user's hook for slow callbacks, with its threshold.
 #[derive(Clone)]
 pub(crate) struct SlowHook {
-    over: Duration,
+    pub(crate) over: Duration,
     /// The index of the shard whose runs it is called for.
-    shard: usize,
-    call: Arc<dyn Fn(SlowCallback) + Send + Sync>,
+    pub(crate) shard: usize,
+    pub(crate) call: Arc<dyn Fn(SlowCallback) + Send + Sync>,
 }
 
 impl SlowHook {
     pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(call);
         Self { over, shard: 0, call: call.into() }
-    }
-
-    /// Returns the hook of the shard with this index.
-    pub(crate) fn of_shard(self, shard: usize) -> Self {
-        Self { shard, ..self }
     }
 
     /// Begins to measure a run. Returns the present, and the report, in which the caller fills in how long it took.
@@ -90,7 +85,8 @@ mod tests {
     #[test]
     fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
-        let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap()).of_shard(7);
+        let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap());
+        let hook = SlowHook { shard: 7, ..hook };
         let report = |nanos| {
             let (_, run) = hook.begin(Duration::from_millis(9), "a closure");
             hook.report(SlowCallback { took: Duration::from_nanos(nanos), ..run });

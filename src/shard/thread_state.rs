@@ -26,11 +26,12 @@
 //! A call that unwinds drops its state, as the end of the thread does.
 //!
 //! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
-//! gets a *temporary* state: an empty cache, and counters that all such threads share.
+//! gets a *temporary* state, which ends with the call.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::counter_registry::Registered;
@@ -60,7 +61,7 @@ pub(crate) struct ThreadState {
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     registered: Arc<Registered>,
-    /// In a temporary state: keeps the shard, which the call may release. Other threads use the same counters then.
+    /// In a temporary state: keeps the shard, which the call may release.
     temporary: Option<Arc<Shard>>,
     pub(super) cache: Cache,
 }
@@ -89,18 +90,18 @@ impl ThreadState {
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
     pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
-        which(&self.registered.counters).add(more, self.temporary.is_some());
+        which(&self.registered.counters).add(more);
     }
 
     /// Records the lateness of a run.
     #[inline]
     pub(super) fn record_lateness(&self, lateness: std::time::Duration) {
-        self.registered.counters.record_lateness(lateness, self.temporary.is_some());
+        self.registered.counters.record_lateness(lateness);
     }
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
     #[inline]
-    pub(super) fn shard(&self) -> NonNull<Shard> {
+    pub(crate) fn shard(&self) -> NonNull<Shard> {
         self.key.shard
     }
 
@@ -132,7 +133,8 @@ impl ThreadState {
         }
     }
 
-    fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
+    fn new(shard: &Shard, home_of: u64, temporary: Option<Arc<Shard>>) -> Box<Self> {
+        let registered = shard.registry.register();
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
         Box::new(Self { key: StateKey { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
@@ -141,13 +143,13 @@ impl ThreadState {
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
-        let is_temporary = self.temporary.is_some();
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
         if self.key.home_of != NONE {
-            shard.leave_home();
+            // Relaxed, as at `choose_home`.
+            shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
-        if !is_temporary && shard.registry.unregister(&self.registered) {
+        if shard.registry.unregister(&self.registered) {
             shard.core.wake_lazily();
         }
     }
@@ -180,7 +182,7 @@ pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOn
 /// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
 /// shard by `choose`; see [`Shard::choose_home`].
 #[inline(always)]
-pub(super) fn with_home<'a, R>(
+pub(crate) fn with_home<'a, R>(
     service: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
@@ -196,13 +198,13 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
             key.home_of = NONE;
             state.key.home_of = NONE;
             if let Some(shard) = state.weak.upgrade() {
-                shard.leave_home();
+                shard.homes.fetch_sub(1, Ordering::Relaxed);
             }
         }
     };
     with_others(take_last(), leave);
     let enter = || {
-        home.enter_home();
+        home.homes.fetch_add(1, Ordering::Relaxed);
         home
     };
     with_home(service, enter, |_| ());
@@ -275,7 +277,7 @@ fn search<'a>(
     with_others(last, |others| take(others, matches)).flatten().unwrap_or_else(|| {
         let shard = choose();
         with_others(None, |others| take_or_create(others, shard, home_of))
-            .unwrap_or_else(|| ThreadState::new(shard, home_of, shard.common.clone(), shard.this.upgrade()))
+            .unwrap_or_else(|| ThreadState::new(shard, home_of, shard.this.upgrade()))
     })
 }
 
@@ -294,7 +296,7 @@ fn take_or_create(states: &mut List, shard: &Shard, home_of: u64) -> Box<ThreadS
             state.key.home_of = home_of;
             state
         }
-        None => ThreadState::new(shard, home_of, shard.registry.register(), None),
+        None => ThreadState::new(shard, home_of, None),
     }
 }
 

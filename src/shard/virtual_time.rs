@@ -1,5 +1,4 @@
-//! `VirtualTime`: what a shard has beside its engine if its clock is a [`ManualClock`](crate::ManualClock), and how the
-//! clock waits for it.
+//! Virtual time: what a shard does if its clock is a [`ManualClock`](crate::ManualClock), and how the clock waits for it.
 //!
 //! In virtual time the driver sleeps and is woken as in real time, but no sleep ends by itself. Three events matter to the
 //! clock:
@@ -19,45 +18,37 @@
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::clock::{OnClock, Quiesce, Quiescence};
+use crate::clock::{OnClock, Quiesce};
 use crate::engine::alarm::AWAKE;
+use crate::engine::call_stack;
 use crate::engine::entry::EXACT_RANGE;
 use crate::engine::role;
-
-/// Returns whether callbacks may be unable to run before the calling thread is free.
-pub(crate) type NeedsThisThread = dyn Fn() -> bool + Send + Sync;
-
-/// The part of a shard that exists in virtual time only.
-pub(super) struct VirtualTime {
-    pub(super) quiescence: Quiescence,
-    pub(super) needs_this_thread: Box<NeedsThisThread>,
-}
 
 impl Shard {
     /// Counts timers that are about to be dispatched.
     pub(super) fn begin_in_flight(&self, timers: usize) {
-        if let Some(time) = &self.virtual_time {
-            time.quiescence.begin(timers);
+        if let Some(quiescence) = &self.quiescence {
+            quiescence.begin(timers);
         }
     }
 
     /// Counts a dispatched timer that has left its batch: it has run, or has ended otherwise.
     pub(super) fn finish_in_flight(&self) {
-        if let Some(time) = &self.virtual_time {
-            time.quiescence.end();
+        if let Some(quiescence) = &self.quiescence {
+            quiescence.end();
         }
     }
 
     /// Lets a clock that waits look whether the driver is at rest.
     pub(super) fn wake_clock(&self) {
-        if let Some(time) = &self.virtual_time {
-            time.quiescence.wake_clock();
+        if let Some(quiescence) = &self.quiescence {
+            quiescence.wake_clock();
         }
     }
 
     /// Returns whether no callback starts any more: the shard is closed, or is that of a forked parent.
     fn has_ended(&self) -> bool {
-        self.closures.get().is_some() || self.is_inherited()
+        self.closed.get().is_some() || self.is_inherited()
     }
 }
 
@@ -77,7 +68,7 @@ impl OnClock for Shard {
 
     fn needs_this_thread(&self) -> bool {
         let drives = self.core.wakeup.alarm().parker.is_attached_here();
-        drives || self.is_inside_callback() || self.virtual_time.as_ref().is_some_and(|time| (time.needs_this_thread)())
+        drives || call_stack::inside_shard(&self.core) || (self.needs_this_thread)()
     }
 }
 
@@ -92,8 +83,8 @@ impl Quiesce for Shard {
     }
 
     fn wait(&self) -> bool {
-        let live = self.virtual_time.as_ref().filter(|_| !self.is_inherited());
-        live.is_some_and(|time| time.quiescence.wait(|| self.has_ended() || role::is_at_rest(self)))
+        let live = self.quiescence.as_ref().filter(|_| !self.is_inherited());
+        live.is_some_and(|quiescence| quiescence.wait(|| self.has_ended() || role::is_at_rest(self)))
     }
 
     fn due(&self) -> Option<Instant> {

@@ -33,8 +33,8 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
-        self.lateness.get_or_init(Recorder::new).record(lateness, shared);
+    pub(crate) fn record_lateness(&self, lateness: Duration) {
+        self.lateness.get_or_init(Recorder::new).record(lateness);
     }
 
     /// Returns the number of timers that ended on this thread.

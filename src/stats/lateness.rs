@@ -172,10 +172,10 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn record(&self, lateness: Duration, shared: bool) {
+    pub(super) fn record(&self, lateness: Duration) {
         let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.max.raise(nanos, shared);
-        self.buckets[bucket_of(nanos)].add(1, shared);
+        self.max.raise(nanos);
+        self.buckets[bucket_of(nanos)].add(1);
     }
 
     /// Adds the recorded runs to `sum`.

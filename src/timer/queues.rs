@@ -50,7 +50,6 @@ impl OpenQueues {
         if queues.len() == queues.capacity() {
             queues.retain(|queue| queue.exists());
             let kept = queues.len();
-            queues.shrink_to(2 * kept);
             queues.reserve(kept);
         }
         queues.push(Box::new(queue));

@@ -107,7 +107,7 @@ impl Timer {
         let first = self.0.ticks.after(initial_delay);
         self.periodic(first, f, move |f, deadline, ticks| {
             f();
-            Some(ticks.after_instant(deadline, period))
+            Some(ticks.deadline_at(ticks.now(), deadline.checked_add(period)))
         })
     }
 

@@ -25,6 +25,7 @@
 
 use std::io;
 use std::mem::{self, ManuallyDrop};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -35,13 +36,14 @@ use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
+use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Permits, Shard, ShardSettings, SleepEntry};
+use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook, thread_state};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::OpenIn;
@@ -51,15 +53,7 @@ use crate::wheel::Levels;
 /// its stack.
 const REST: usize = 1 << 13;
 
-/// Returns an id that is unique among all services of the process, past and future. Never zero.
-fn new_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: the number orders no other memory.
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Closures of timers that have not fired, with the ticks of their deadlines.
-type Closures = Vec<(u64, Callback)>;
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Allocates the slabs of this number of shards, if there is also memory for the rest of the shards, and for these threads
 /// of a pool: for that, the code to come does not ask whether there is.
@@ -70,7 +64,7 @@ fn slabs(shards: usize, threads: usize) -> io::Result<Vec<Slab>> {
 }
 
 pub(super) struct Service {
-    /// A number from [`new_id`].
+    /// A number that no other service of the process has or had. Never zero.
     pub(super) id: u64,
     pub(super) ticks: Ticks,
     pub(super) shards: Vec<Arc<Shard>>,
@@ -114,25 +108,29 @@ impl Service {
         };
         let ticks = Ticks::new(builder.clock, builder.tick);
         let needs_this_thread = dispatcher.need_this_thread();
-        let limit = builder.max_pending.map(|max| Arc::new(Permits::new(max)));
+        let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
-        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual().is_none();
+        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let shard = Shard::new(ShardSettings {
-                limit: limit.clone(),
+                slab,
+                levels,
+                wakeup,
+                ticks: ticks.clone(),
+                permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
-                on_slow: builder.on_slow.clone().map(|hook| hook.of_shard(index)),
+                on_slow: builder.on_slow.clone().map(|hook| SlowHook { shard: index, ..hook }),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
-                ..ShardSettings::new(slab, levels, wakeup, ticks.clone())
             });
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
         });
         let shard_set = Arc::new(shard_set);
         let service = Self {
-            id: new_id(),
+            // Relaxed: the number orders no other memory.
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             ticks,
             shards: shard_set.shards().to_vec(),
             next: AtomicUsize::new(0),
@@ -156,7 +154,7 @@ impl Service {
             lock(&service.threads).own.push(driver);
         }
         // Now that each shard has a thread, for which the clock waits.
-        if let Some(clock) = service.ticks.manual() {
+        if let Some(clock) = &service.ticks.manual {
             service.shards.iter().for_each(|shard| clock.register(shard.clone()));
         }
         Ok(service)
@@ -189,10 +187,12 @@ impl Service {
     /// is shut down or in virtual time, or if the calling thread is one of the timer's.
     pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
         let shard_set = if self.is_closed() { None } else { lock(&self.threads).shard_set.clone() }?;
-        if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual().is_some() {
+        if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
             return None;
         }
-        ProgramLoop::take(&shard_set, self.id, Shard::home(self.id, &self.shards, self.next_index()))
+        let home = thread_state::with_home(self.id, || self.choose_home(), |thread| thread.shard());
+        let index = self.shards.iter().position(|shard| NonNull::from(&**shard) == home);
+        ProgramLoop::take(&shard_set, self.id, index.expect("a shard of this service"))
     }
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
@@ -241,18 +241,16 @@ impl Service {
         Unfired::new(self.end(limit, |_| ()), self.ticks.clone())
     }
 
-    /// Closes every shard, before the shutdown waits for anything: no callback starts after this returns. Returns the
-    /// maximum number of closures that the shutdown can find, or `None` if the service is closed.
-    fn close(&self) -> Option<usize> {
-        self.open.close().then(|| self.shards.iter().map(Shard::close).sum())
-    }
-
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
     /// `limit`. Calls after the first do nothing.
-    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Closures)) -> Closures {
-        let Some(pending) = self.close() else { return Vec::new() };
-        let mut unfired = Vec::with_capacity(pending);
+    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
+        let mut unfired = Vec::new();
+        if !self.open.close() {
+            return unfired;
+        }
+        // All before this waits for anything: no callback starts afterwards.
+        self.shards.iter().for_each(Shard::close);
         let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
         let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| {
             shard_set.wake_all();
@@ -263,27 +261,30 @@ impl Service {
         if let Some(queue) = &self.queue {
             queue.close();
         }
+        let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
-        // waiting for this very work. It is unknown which callback that is.
-        let waits = !on_pool || self.shards.iter().any(|shard| shard.is_inside_callback());
-        let runs_end = if waits { limit } else { Some(Instant::now()) };
+        // waiting for this very work. It is unknown which callback that is. So it waits for none.
+        let runs_end = if on_pool && !inside { Some(Instant::now()) } else { limit };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
-        let runs = self.shards.iter().map(|shard| (shard, shard.claim(&mut |tick, f| unfired.push((tick, f)))));
-        let runs = runs.collect::<Vec<_>>().into_iter();
+        let mut running = Vec::new();
+        for shard in &self.shards {
+            let entries =
+                shard.core.claim_closures(self.ticks.now_tick(), |found| unfired.extend(shard.end_claimed(found)));
+            running.extend(entries.into_iter().map(|entry| (shard, entry)));
+        }
         taken(&mut unfired);
-        let runs = runs.flat_map(|(shard, running)| running.into_iter().map(move |entry| (shard, entry)));
         let mut in_time = true;
-        for (shard, entry) in runs {
-            in_time &= shard.claim_running(entry, runs_end, &mut |tick, f| unfired.push((tick, f)));
+        for (shard, entry) in running {
+            let end = |found| unfired.extend(shard.end_claimed(found));
+            in_time &= shard.core.claim_running(entry, runs_end, self.ticks.now_tick(), end);
             taken(&mut unfired);
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
         // The threads end by themselves.
-        let inside = on_pool || is_driver || self.shards.iter().any(|shard| shard.is_inside_callback());
-        threads.end(limit, in_time && !inside);
+        threads.end(limit, in_time && !(inside || on_pool || is_driver));
         unfired
     }
 }

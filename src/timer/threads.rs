@@ -43,9 +43,9 @@ impl Threads {
     fn join(self, wait: bool) {
         if wait {
             self.own.into_iter().for_each(OwnThreadHandle::join);
-        }
-        if let Some(pool) = self.pool {
-            pool.stop(wait);
+            if let Some(pool) = self.pool {
+                pool.stop();
+            }
         }
     }
 }

@@ -107,7 +107,7 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn stop(&self, _wait: bool) {
+    pub(crate) fn stop(&self) {
         match *self {}
     }
 

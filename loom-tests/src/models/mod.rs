@@ -9,7 +9,6 @@ mod backlog;
 mod cancel;
 mod delay_queue;
 mod drain;
-mod elapsed;
 mod in_flight;
 mod periodic;
 mod program;

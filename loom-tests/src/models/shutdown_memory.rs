@@ -112,7 +112,7 @@ fn the_last_pin_frees_the_shard() {
             thread::spawn(move || handle.release())
         });
         let pinned = Arc::into_raw(shard.clone());
-        if shard.core.close().1 {
+        if shard.core.close() {
             // SAFETY: we own the count that `into_raw` made, because no handle has a pin left.
             drop(unsafe { Arc::from_raw(pinned) });
         }
