@@ -245,9 +245,8 @@ impl Service {
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
     /// `limit`. Calls after the first do nothing.
     fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
-        let mut unfired = Vec::new();
         if !self.open.close() {
-            return unfired;
+            return Vec::new();
         }
         // All before this waits for anything: no callback starts afterwards.
         self.shards.iter().for_each(Shard::close);
@@ -269,6 +268,8 @@ impl Service {
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
+        // Only closures are left. With room for all, the list is allocated once.
+        let mut unfired = Vec::with_capacity(self.pending() as usize);
         let mut running = Vec::new();
         for shard in &self.shards {
             let entries =
