@@ -186,16 +186,18 @@ impl<T> Wheel<T> {
 
     /// Returns the tick at which to call [`advance`](Self::advance) next, or `None` if the wheel is empty. O(levels).
     ///
-    /// The tick is never later than the earliest deadline. It is `now` only if an entry is due, or if the callback of
-    /// the last `advance` has panicked. Otherwise it is the first tick of the next occupied slot. For an entry at level
-    /// 0 that is its deadline; for an entry at a coarser level, the tick at which it cascades.
+    /// The tick is the earliest deadline. It is earlier only after a removal or a reset, until the slot of that entry has
+    /// expired. It is `now` only if an entry is due, or if the callback of the last `advance` has panicked.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
-    /// wheel.insert(100, ());
-    /// assert_eq!(wheel.next_deadline(), Some(64));
-    /// wheel.advance(64, |_, _| unreachable!());
+    /// let first = wheel.insert(100, ());
+    /// wheel.insert(110, ());
     /// assert_eq!(wheel.next_deadline(), Some(100));
+    /// wheel.remove(first);
+    /// assert_eq!(wheel.next_deadline(), Some(100)); // both were in one slot
+    /// wheel.advance(100, |_, _| unreachable!());
+    /// assert_eq!(wheel.next_deadline(), Some(110));
     /// ```
     #[inline]
     pub fn next_deadline(&self) -> Option<u64> {
