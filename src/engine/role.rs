@@ -210,7 +210,7 @@ pub(crate) fn drive_due<S: Driven>(
         if shard.wakeup().role() != role {
         } else if tick > now {
             with_work = with_work.or((works && shard.driver_cell().has_work()).then_some(index));
-        } else if let Some(turn) = drive_one(shard, role, true) {
+        } else if let Some(turn) = with_driver(shard, role, |driver| shard.turn(driver, true)) {
             if tick != AWAKE {
                 gate.pass(now);
             }
@@ -219,11 +219,8 @@ pub(crate) fn drive_due<S: Driven>(
         }
     }
     *last = with_work?;
-    drive_one(&*shards[*last], role, false)
-}
-
-fn drive_one<S: Driven>(shard: &S, role: u32, is_due: bool) -> Option<TurnOutcome<S::Expired>> {
-    with_driver(shard, role, |driver| shard.turn(driver, is_due))
+    let shard = &*shards[*last];
+    with_driver(shard, role, |driver| shard.turn(driver, false))
 }
 
 /// Returns the tick by which the role must drive one of the shards. A shard that is due does not count while another

@@ -27,7 +27,7 @@ fn dispatch(pool: &BorrowedPool, batch: Arc<Callbacks>) {
     pool.spawn_tickets(1);
 }
 
-fn look(pool: &BorrowedPool, at: Instant) {
+fn check(pool: &BorrowedPool, at: Instant) {
     pool.spawn_tickets(pool.queue.check(at, |_| 0));
 }
 
@@ -119,7 +119,7 @@ fn all_idle_threads_assist_with_a_late_batch() {
     // No check follows the one that calls one more thread, which calls the next.
     while pool.queue.next_check().is_some() {
         thread::sleep(Duration::from_millis(1));
-        look(&pool, Instant::now());
+        check(&pool, Instant::now());
     }
     let met = std::iter::from_fn(|| Some(receiver.recv_timeout(TIMEOUT).expect("each has a thread")));
     assert_eq!(met.filter(|&met| met).take(THREADS).count(), THREADS);
@@ -138,8 +138,8 @@ fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
     dispatch(&pool, blocks);
     begun.recv_timeout(TIMEOUT).unwrap();
     dispatch(&pool, once(|| ()));
-    let looks = std::iter::from_fn(|| pool.queue.next_check()).inspect(|&at| look(&pool, at)).take(10).count();
-    assert!((2..10).contains(&looks), "the second may be taken in time, and the only thread is busy");
+    let checks = std::iter::from_fn(|| pool.queue.next_check()).inspect(|&at| check(&pool, at)).take(10).count();
+    assert!((2..10).contains(&checks), "the second may be taken in time, and the only thread is busy");
     drop(sender);
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Shared<T: Send + 'static> {
     service: u64,
     shards: Box<[Arc<Shard>]>,
     /// Spreads threads over the shards.
-    next_turn: AtomicUsize,
+    next: AtomicUsize,
 }
 
 pub(super) type Values<T> = HandOver<Stored<T>, TimerHandle>;
@@ -48,7 +48,7 @@ impl<T: Send + 'static> Shared<T> {
         let shard = shards[0].clone();
         let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(|| act(waker))));
         timer.add_queue(Arc::downgrade(&values));
-        Self { values, service, shards: shards.into(), next_turn: AtomicUsize::new(0) }
+        Self { values, service, shards: shards.into(), next: AtomicUsize::new(0) }
     }
 
     /// Returns the values. `None` in the child of a fork: they are the parent's, and a thread of it may have a lock of
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Shared<T> {
     /// Adds a value, and schedules its timer, whose callback the driver runs.
     pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
         // Relaxed: only spreads the threads, and guards nothing.
-        let choose = || Shard::choose_home(&self.shards, self.next_turn.fetch_add(1, Ordering::Relaxed));
+        let choose = || Shard::choose_home(&self.shards, self.next.fetch_add(1, Ordering::Relaxed));
         let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
         let entered = if self.live().is_some() { Expiry::enter(&self.values, stored) } else { Err(stored) };
         let (item, expiry) = entered.map_err(|stored| {

@@ -114,7 +114,7 @@ impl ThreadState {
             return self.recycle_sparse(index);
         }
         let weak = &self.weak;
-        self.cache.push(index, |batch| give_if_alive(weak, batch));
+        self.cache.push(index, |magazine| give_if_alive(weak, magazine));
     }
 
     #[cold]
@@ -129,7 +129,7 @@ impl ThreadState {
     fn give_back(&mut self) {
         if self.key.home_of == NONE && self.cache.len() >= HANDFUL {
             let weak = &self.weak;
-            self.cache.drain(|batch| give_if_alive(weak, batch));
+            self.cache.drain(|magazine| give_if_alive(weak, magazine));
         }
     }
 
@@ -156,9 +156,9 @@ impl Drop for ThreadState {
 }
 
 /// Gives cached entries back to the shard's depot, if the shard still exists.
-fn give_if_alive(weak: &Weak<Shard>, batch: &[u32]) {
+fn give_if_alive(weak: &Weak<Shard>, magazine: &[u32]) {
     if let Some(shard) = weak.upgrade() {
-        shard.core.give_back(batch);
+        shard.core.give_back(magazine);
     }
 }
 

@@ -149,11 +149,11 @@ impl Service {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
             let name = format!("{}-{index}", builder.thread_name);
             let shard_set = shard_set.clone();
-            let driver =
+            let thread =
                 OwnThreadHandle::start(name, move |signal| drive::drive(shard_set, index as u32, core, signal));
             // On an error, the drop of `service` ends the threads that have been started.
-            let driver = driver.map_err(BuildError::ThreadStart)?;
-            lock(&service.threads).own.push(driver);
+            let thread = thread.map_err(BuildError::ThreadStart)?;
+            lock(&service.threads).own.push(thread);
         }
         // Now that each shard has a thread, for which the clock waits.
         if let Some(clock) = &service.ticks.manual {
@@ -253,7 +253,7 @@ impl Service {
         // All before this waits for anything: no callback starts afterwards.
         self.shards.iter().for_each(Shard::close);
         let threads = ManuallyDrop::into_inner(mem::take(&mut *lock(&self.threads)));
-        let is_driver = threads.shard_set.as_ref().is_some_and(|shard_set| {
+        let drives_here = threads.shard_set.as_ref().is_some_and(|shard_set| {
             shard_set.wake_all();
             shard_set.drives_here()
         });
@@ -287,7 +287,7 @@ impl Service {
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
         // The threads end by themselves.
-        threads.end(limit, in_time && !(inside || on_pool || is_driver));
+        threads.end(limit, in_time && !(inside || on_pool || drives_here));
         unfired
     }
 }

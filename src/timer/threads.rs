@@ -22,7 +22,7 @@ impl Threads {
     pub(super) fn end(mut self, limit: Option<Instant>, wait: bool) {
         let Some(limit) = limit else { return self.join(wait) };
         // Inside a callback, no thread that is waited for drops the executor: see the drop of `ShardSet`.
-        let _drivers = self.shard_set.take_if(|_| call_stack::inside_any());
+        let _shard_set = self.shard_set.take_if(|_| call_stack::inside_any());
         // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();

@@ -23,7 +23,7 @@ pub(crate) use shard_set::ShardSet;
 pub(crate) enum ProgramLoop {}
 
 impl ProgramLoop {
-    pub(crate) fn take(_drivers: &Arc<ShardSet>, _service: u64, _index: usize) -> Option<Self> {
+    pub(crate) fn take(_shard_set: &Arc<ShardSet>, _service: u64, _index: usize) -> Option<Self> {
         None
     }
 

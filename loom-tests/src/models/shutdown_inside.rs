@@ -36,7 +36,7 @@ fn beside_a_callback_on_another_thread() {
 
 /// The callback runs on the thread that drives, which then ends by itself, while another thread schedules a timer.
 #[test]
-fn on_the_drivers_thread() {
+fn on_an_own_thread() {
     explore(|| {
         let fixture = Fixture::new();
         let mut driver = fixture.driver();

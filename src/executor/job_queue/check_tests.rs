@@ -50,10 +50,10 @@ fn an_earlier_check_wakes_the_leader() {
 fn the_leader_checks_when_it_is_time() {
     let (queue, _) = queue();
     let now = Instant::now();
-    let watch = |now| queue.check(now, |_| unreachable!("it never grows"));
-    assert_eq!(watch(now), 0, "nothing needs a look");
+    let check = |now| queue.check(now, |_| unreachable!("it never grows"));
+    assert_eq!(check(now), 0, "nothing needs a check");
     push(&queue, now);
     lock(&queue.state).take(now, None, &mut Vec::new());
-    assert_eq!(watch(now + LATE_AFTER / 2), 0, "too early");
-    assert_eq!(watch(now + LATE_AFTER), 1, "the batch is late");
+    assert_eq!(check(now + LATE_AFTER / 2), 0, "too early");
+    assert_eq!(check(now + LATE_AFTER), 1, "the batch is late");
 }

@@ -118,13 +118,13 @@ fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
         probe.in_foreign_code.store(true, Ordering::Relaxed);
         state.begin(started(), now - LATE_AFTER, false, Some(&probe));
     }
-    let looks = BUSY.div_ceil(MAX_SAMPLES);
-    assert!(looks > 10);
-    for look in 1..=looks {
+    let checks = BUSY.div_ceil(MAX_SAMPLES);
+    assert!(checks > 10);
+    for check in 1..=checks {
         assert_eq!(sample(&mut state), 0, "none is sampled twice before each was sampled once");
-        assert_eq!(sampled.load(Ordering::Relaxed) as usize, look * MAX_SAMPLES);
+        assert_eq!(sampled.load(Ordering::Relaxed) as usize, check * MAX_SAMPLES);
     }
-    (0..2 * looks).for_each(|_| _ = sample(&mut state));
+    (0..2 * checks).for_each(|_| _ = sample(&mut state));
     assert_eq!(sample(&mut state), BUSY);
 }
 
@@ -161,9 +161,9 @@ fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
             break;
         }
     }
-    for by_look in [&woken, &started] {
-        assert_eq!(by_look.iter().sum::<usize>(), BUSY / 2, "all of them in the end");
-        assert!(by_look.iter().filter(|&&number| number > 0).count() > 10, "{by_look:?}");
+    for by_check in [&woken, &started] {
+        assert_eq!(by_check.iter().sum::<usize>(), BUSY / 2, "all of them in the end");
+        assert!(by_check.iter().filter(|&&number| number > 0).count() > 10, "{by_check:?}");
     }
 }
 
@@ -194,7 +194,7 @@ fn next(queue: &JobQueue, now: Instant) -> Option<Duration> {
 fn checks_follow_until_no_late_job_waits() {
     let (queue, sleep_count) = busy();
     let start = Instant::now();
-    let look = |now| {
+    let check = |now| {
         let mut asked = 0;
         let ask = |count| {
             asked += count;
@@ -205,21 +205,21 @@ fn checks_follow_until_no_late_job_waits() {
     };
     add_late(&queue, start);
     sleep_count.store(1, Ordering::Relaxed);
-    assert_eq!(look(start), (0, Some(Duration::ZERO)), "it has found the job");
-    assert_eq!(look(start), (0, Some(MIN_INTERVAL)), "one sample");
-    assert_eq!(look(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
-    assert_eq!(look(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
+    assert_eq!(check(start), (0, Some(Duration::ZERO)), "it has found the job");
+    assert_eq!(check(start), (0, Some(MIN_INTERVAL)), "one sample");
+    assert_eq!(check(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
+    assert_eq!(check(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
     let mut state = lock(&queue.state);
     (0..4).for_each(|_| _ = state.begin(started(), start - LATE_AFTER, false, None));
     drop(state);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
-        assert_eq!(look(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
+        assert_eq!(check(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
     }
     assert_eq!(queue.extra_threads(), (4, 4));
     let taken = lock(&queue.state).jobs.pop_front();
     assert!(taken.is_some());
-    assert_eq!(look(start + Duration::from_secs(1)), (0, None), "no job waits");
+    assert_eq!(check(start + Duration::from_secs(1)), (0, None), "no job waits");
 }
 
 #[test]
