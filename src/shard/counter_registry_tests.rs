@@ -14,12 +14,12 @@ fn linked(registry: &Registry) -> usize {
 fn counts_outlive_their_thread() {
     let registry = Registry::new(16);
     let (stays, ends) = (registry.register(), registry.register());
-    stays.counters.scheduled.add(1);
-    ends.counters.scheduled.add(10);
+    stays.counters.scheduled.add(1, false);
+    ends.counters.scheduled.add(10, false);
     assert!(!registry.unregister(&ends));
     drop(ends);
     assert_eq!(registry.read().scheduled, 11);
-    registry.register().counters.scheduled.add(100);
+    registry.register().counters.scheduled.add(100, false);
     assert_eq!((registry.read().scheduled, linked(&registry)), (111, 3));
 }
 
@@ -31,8 +31,8 @@ fn counters_of_a_peak_are_merged_and_freed() {
     let all: Vec<_> = (0..PEAK).map(|_| registry.register()).collect();
     let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
     for counters in all {
-        counters.counters.fired.add(1);
-        counters.counters.record_lateness(Duration::from_millis(1));
+        counters.counters.fired.add(1, false);
+        counters.counters.record_lateness(Duration::from_millis(1), false);
         registry.unregister(&counters);
     }
     assert!(registry.has_surplus());
@@ -54,7 +54,7 @@ fn counters_of_a_peak_are_merged_and_freed() {
         std::thread::yield_now();
         registry.trim();
     }
-    stays.counters.fired.add(1);
+    stays.counters.fired.add(1, false);
     assert_eq!(registry.read().fired, PEAK as u64 + 1);
 }
 
@@ -66,7 +66,7 @@ fn threads_that_come_and_go_lose_no_count() {
             scope.spawn(|| {
                 for _ in 0..200 {
                     let counters = registry.register();
-                    counters.counters.fired.add(1);
+                    counters.counters.fired.add(1, false);
                     registry.unregister(&counters);
                 }
             });

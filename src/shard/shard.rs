@@ -3,14 +3,14 @@
 //! A service creates its shards when it starts. The roles, the thread states and the batches refer to a shard. Each
 //! handle keeps the shard's memory, also after the service has ended: see [`close`](super::close).
 //!
-//! | part          | written by                                                       | read by        |
-//! |---------------|------------------------------------------------------------------|----------------|
-//! | `core`        | any thread, by the engine's rules                                | any thread     |
-//! | `driver_cell` | the thread that has the role                                     | the same       |
-//! | `registry`    | threads that start, count or end; the driver's trim              | `stats`, `len` |
-//! | `homes`       | threads that start or end                                        | `choose_home`  |
-//! | `permits`     | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
-//! | `closed`      | the thread that closes the shard                                 | a manual clock |
+//! | part                 | written by                                                       | read by        |
+//! |----------------------|------------------------------------------------------------------|----------------|
+//! | `core`               | any thread, by the engine's rules                                | any thread     |
+//! | `driver_cell`        | the thread that has the role                                     | the same       |
+//! | `registry`, `common` | threads that start, count or end; the driver's trim              | `stats`, `len` |
+//! | `homes`              | threads that start or end                                        | `choose_home`  |
+//! | `permits`            | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
+//! | `closed`             | the thread that closes the shard                                 | a manual clock |
 //!
 //! All other fields are fixed at creation.
 //!
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::Registry;
+use super::counter_registry::{Registered, Registry};
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
 use crate::clock::{NEVER, Quiescence, Ticks};
@@ -81,6 +81,8 @@ pub(crate) struct Shard {
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
+    /// The counters of all threads whose thread-locals are already destroyed.
+    pub(super) common: Arc<Registered>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
@@ -102,6 +104,7 @@ impl Shard {
     /// Creates an open shard, which no thread drives yet.
     pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
         let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
+        let registry = Registry::new(RETAINED_COUNTERS);
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
@@ -109,7 +112,8 @@ impl Shard {
             driver_cell: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
-            registry: Registry::new(RETAINED_COUNTERS),
+            common: registry.register(),
+            registry,
             homes: CachePadded::new(AtomicUsize::new(0)),
             quiescence: ticks.manual.as_ref().map(|_| Quiescence::default()),
             needs_this_thread,

@@ -26,7 +26,7 @@
 //! A call that unwinds drops its state, as the end of the thread does.
 //!
 //! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
-//! gets a *temporary* state, which ends with the call.
+//! gets a *temporary* state: an empty cache, and counters that all such threads share.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -61,7 +61,7 @@ pub(crate) struct ThreadState {
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     registered: Arc<Registered>,
-    /// In a temporary state: keeps the shard, which the call may release.
+    /// In a temporary state: keeps the shard, which the call may release. Other threads use the same counters then.
     temporary: Option<Arc<Shard>>,
     pub(super) cache: Cache,
 }
@@ -90,13 +90,13 @@ impl ThreadState {
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
     pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
-        which(&self.registered.counters).add(more);
+        which(&self.registered.counters).add(more, self.temporary.is_some());
     }
 
     /// Records the lateness of a run.
     #[inline]
     pub(super) fn record_lateness(&self, lateness: std::time::Duration) {
-        self.registered.counters.record_lateness(lateness);
+        self.registered.counters.record_lateness(lateness, self.temporary.is_some());
     }
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
@@ -133,8 +133,7 @@ impl ThreadState {
         }
     }
 
-    fn new(shard: &Shard, home_of: u64, temporary: Option<Arc<Shard>>) -> Box<Self> {
-        let registered = shard.registry.register();
+    fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
         Box::new(Self { key: StateKey { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
@@ -143,13 +142,14 @@ impl ThreadState {
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
+        let is_temporary = self.temporary.is_some();
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
         if self.key.home_of != NONE {
             // Relaxed, as at `choose_home`.
             shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
-        if shard.registry.unregister(&self.registered) {
+        if !is_temporary && shard.registry.unregister(&self.registered) {
             shard.core.wake_lazily();
         }
     }
@@ -277,7 +277,7 @@ fn search<'a>(
     with_others(last, |others| take(others, matches)).flatten().unwrap_or_else(|| {
         let shard = choose();
         with_others(None, |others| take_or_create(others, shard, home_of))
-            .unwrap_or_else(|| ThreadState::new(shard, home_of, shard.this.upgrade()))
+            .unwrap_or_else(|| ThreadState::new(shard, home_of, shard.common.clone(), shard.this.upgrade()))
     })
 }
 
@@ -296,7 +296,7 @@ fn take_or_create(states: &mut List, shard: &Shard, home_of: u64) -> Box<ThreadS
             state.key.home_of = home_of;
             state
         }
-        None => ThreadState::new(shard, home_of, None),
+        None => ThreadState::new(shard, home_of, shard.registry.register(), None),
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn record_lateness(&self, lateness: Duration) {
-        self.lateness.get_or_init(Recorder::new).record(lateness);
+    pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
+        self.lateness.get_or_init(Recorder::new).record(lateness, shared);
     }
 
     /// Returns the number of timers that ended on this thread.

@@ -172,10 +172,10 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn record(&self, lateness: Duration) {
+    pub(super) fn record(&self, lateness: Duration, shared: bool) {
         let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.max.raise(nanos);
-        self.buckets[bucket_of(nanos)].add(1);
+        self.max.raise(nanos, shared);
+        self.buckets[bucket_of(nanos)].add(1, shared);
     }
 
     /// Adds the recorded runs to `sum`.

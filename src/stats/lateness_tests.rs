@@ -21,7 +21,7 @@ fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
     let parts = [9, 3].map(|millis| {
         let recorder = Recorder::new();
         let mut part = Lateness::default();
-        recorder.record(Duration::from_millis(millis));
+        recorder.record(Duration::from_millis(millis), false);
         recorder.add_to(&mut part);
         part
     });
@@ -37,7 +37,7 @@ fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
     for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
         let recorder = Recorder::new();
         let mut lateness = Lateness::default();
-        recorder.record(Duration::from_nanos(nanos));
+        recorder.record(Duration::from_nanos(nanos), false);
         recorder.add_to(&mut lateness);
         let buckets: Vec<_> = lateness.buckets().collect();
         let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
@@ -58,7 +58,7 @@ fn quantiles_tell_what_was_recorded() {
     };
     assert_eq!(read().quantile(0.5), Duration::ZERO);
     for micros in 1..=1000 {
-        recorder.record(Duration::from_micros(micros));
+        recorder.record(Duration::from_micros(micros), micros % 2 == 0);
     }
     let lateness = read();
     assert_eq!(lateness.count(), 1000);
