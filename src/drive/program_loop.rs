@@ -77,7 +77,7 @@ impl ProgramLoop {
         }
         let shard = self.shard().clone();
         let now = shard.ticks.now_tick();
-        if (AWAKE + 1..=now).contains(&shard.wakeup().wake_tick()) {
+        if shard.wakeup().wake_tick() <= now {
             self.gate.pass(self.gate.due_tick(now));
         }
         shard.wakeup().program.set_awake();
