@@ -23,7 +23,7 @@ fn timer(slack: Duration) -> Timer {
 fn use_up(timer: &Timer) {
     let runs = |run| {
         let (sender, receiver) = channel();
-        timer.schedule(Duration::from_micros(100), move || sender.send(()).unwrap()).unwrap();
+        timer.schedule(Duration::from_micros(100), move || _ = sender.send(())).unwrap();
         // A thread that is still awake does not need one each time.
         let wait = if run < BURST { TIMEOUT } else { 200 * MS };
         let runs = receiver.recv_timeout(wait).is_ok();
@@ -36,11 +36,12 @@ fn use_up(timer: &Timer) {
 /// Schedules timers at different ticks, which have come when this returns.
 fn overdue(timer: &Timer) -> Arc<Mutex<Vec<u64>>> {
     let order = Arc::<Mutex<Vec<u64>>>::default();
-    for micros in (1..=20).rev() {
+    let first = Instant::now() + 200 * MS;
+    for number in (1..=20).rev() {
         let order = order.clone();
-        timer.schedule(Duration::from_micros(100 * micros), move || order.lock().unwrap().push(micros)).unwrap();
+        timer.schedule_at(first + number as u32 * MS / 10, move || order.lock().unwrap().push(number)).unwrap();
     }
-    thread::sleep(30 * MS);
+    thread::sleep(250 * MS);
     assert_eq!(*order.lock().unwrap(), [], "the gate is closed for an hour");
     order
 }
