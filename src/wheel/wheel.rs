@@ -69,8 +69,8 @@ impl<T> Wheel<T> {
     /// Creates a wheel with these numbers of slots, the finest level first.
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
-    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot, for a number
-    /// of slots that is rounded up to a power of two.
+    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot at the
+    /// finest level, and 12 above, for a number of slots that is rounded up to a power of two.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
