@@ -34,7 +34,7 @@ struct OwnThread {
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
 pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, signal: ExecuteSignal) {
     shard_set.alarms.get(number).parker.attach();
-    let state = OwnThreadState::new(number, shard_set.gate());
+    let state = OwnThreadState::new(number);
     let mut thread = OwnThread { shard_set, state, scheduling: Scheduling::new(core), signal };
     thread.run();
     // The drop of a custom executor may call foreign code.

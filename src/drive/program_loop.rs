@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
-use crate::engine::alarm::{AWAKE, not_before};
-use crate::engine::gate::Gate;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
 use crate::shard::{ExpiredInTurn, Shard, thread_state};
@@ -24,7 +22,6 @@ pub(crate) struct ProgramLoop {
     service: u64,
     /// Index of the shard.
     index: usize,
-    gate: Gate,
 }
 
 impl ProgramLoop {
@@ -38,7 +35,7 @@ impl ProgramLoop {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                return Some(Self { shard_set: shard_set.clone(), service, index, gate: shard_set.gate() });
+                return Some(Self { shard_set: shard_set.clone(), service, index });
             }
         }
     }
@@ -76,10 +73,6 @@ impl ProgramLoop {
             return 0;
         }
         let shard = self.shard().clone();
-        let now = shard.ticks.now_tick();
-        if shard.wakeup().wake_tick() <= now {
-            self.gate.pass(self.gate.due_tick(now));
-        }
         shard.wakeup().program.set_awake();
         let mut expired = 0;
         let mut is_fresh = false;
@@ -127,17 +120,12 @@ impl ProgramLoop {
             return None;
         }
         let shard = self.shard().clone();
-        // What was due when it was set passes the gate.
-        let is_awake = shard.wakeup().wake_tick() == AWAKE;
-        let present = shard.ticks.now_tick();
-        let due = if is_awake { present } else { self.gate.due_tick(present) };
-        let floor = self.gate.opens_at();
-        shard.wakeup().program.rearm(floor);
+        shard.wakeup().program.rearm();
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
-            let turn = shard.guarded(driver, |driver| driver.collect(&shard, due));
-            tick = Some(not_before(shard.wakeup().wake_tick(), floor));
+            let turn = shard.guarded(driver, |driver| driver.collect(&shard));
+            tick = Some(shard.wakeup().wake_tick());
             turn
         });
         match turn {

@@ -21,14 +21,13 @@ use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::TimerBatch;
 use super::expired::ExpiredTimers;
 use super::load::{LOAD_INTERVAL, Load};
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
-use crate::engine::gate::Gate;
 use crate::engine::role::{self, Driven, TurnOutcome};
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher, JobQueue};
@@ -46,9 +45,6 @@ const LITTLE: u32 = 25;
 /// so a thread does not yield after every turn.
 const YIELD_EVERY: u32 = 8;
 
-/// How much later than its time a check of the pool may come, so that a wake-up for a deadline serves it, too.
-const CHECK_WITHIN: Duration = Duration::from_millis(2);
-
 /// The shards of a service, and their executor.
 pub(crate) struct ShardSet {
     pub(super) shards: Vec<Arc<Shard>>,
@@ -56,8 +52,6 @@ pub(crate) struct ShardSet {
     pub(super) dispatcher: Dispatcher,
     /// Shards fold.
     pub(super) is_flexible: bool,
-    /// The slack of the gates, in ticks.
-    slack: u64,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
 }
@@ -71,23 +65,20 @@ pub(super) struct OwnThreadState {
     /// Number of turns since the last yield after which only non-urgent work was left.
     idle_turns: u32,
     load: Load,
-    gate: Gate,
 }
 
 impl OwnThreadState {
-    pub(super) fn new(number: u32, gate: Gate) -> Self {
-        Self { number, last: 0, idle_turns: 0, load: Load::new(), gate }
+    pub(super) fn new(number: u32) -> Self {
+        Self { number, last: 0, idle_turns: 0, load: Load::new() }
     }
 }
 
 impl ShardSet {
-    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold. `slack`: how
-    /// many ticks late timers may be where they are dense.
+    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
         shards: usize,
         dispatcher: Dispatcher,
         is_flexible: bool,
-        slack: u64,
         mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
     ) -> Self {
         let alarms = Arc::new(Alarms::new(shards));
@@ -97,17 +88,12 @@ impl ShardSet {
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
-        Self { shards, alarms, dispatcher, is_flexible, slack, leader_busy: Mutex::new(Instant::now()) }
+        Self { shards, alarms, dispatcher, is_flexible, leader_busy: Mutex::new(Instant::now()) }
     }
 
     /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn drives_here(&self) -> bool {
         self.alarms.is_attached_here()
-    }
-
-    /// Returns a gate for a thread that drives.
-    pub(super) fn gate(&self) -> Gate {
-        Gate::new(self.slack)
     }
 
     pub(crate) fn shards(&self) -> &[Arc<Shard>] {
@@ -172,7 +158,7 @@ impl ShardSet {
         }
         let mut turns = shards.len();
         while turns > 0 && !expired.is_full() {
-            match role::drive_due(shards, thread.number, &mut thread.gate, &mut thread.last, expired.is_empty()) {
+            match role::drive_due(shards, thread.number, &mut thread.last, expired.is_empty()) {
                 Some(TurnOutcome::Expired { expired: turned, .. }) => expired.add(&shards[thread.last], turned),
                 Some(turn) => {
                     turns -= 1;
@@ -200,12 +186,10 @@ impl ShardSet {
         // Reads the time of the next check when other threads can already wake this one.
         let queue = self.dispatcher.queue().filter(|_| thread.number == LEADER);
         let timeout = |tick| {
-            let until = shard.ticks.until(tick);
-            let check = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
-            let check = check.filter(|&left| until.is_none_or(|until| until > left + CHECK_WITHIN));
-            until.into_iter().chain(check).min()
+            let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
+            shard.ticks.until(tick).into_iter().chain(left).min()
         };
-        let wakeups = self.alarms.get(thread.number).sleep(thread.gate.opens_at(), earliest, timeout);
+        let wakeups = self.alarms.get(thread.number).sleep(earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
         if let Some(share) = thread.load.record_sleep(begun).filter(|_| self.is_flexible) {
             self.balance(thread.number, share);

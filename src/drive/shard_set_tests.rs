@@ -20,14 +20,14 @@ fn shard_set(shards: usize) -> ShardSet {
         let levels = Levels::new(0, &[64], 2).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
-    ShardSet::new(shards, dispatcher, true, 0, new)
+    ShardSet::new(shards, dispatcher, true, new)
 }
 
 #[test]
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let shard_set = shard_set(2);
-        let mut leader = OwnThreadState::new(0, Gate::new(0));
+        let mut leader = OwnThreadState::new(0);
         let shard = &shard_set.shards[1];
         shard.wakeup().change_role(LEADER, 1);
         let begun = Instant::now() + LOAD_INTERVAL;
@@ -63,7 +63,7 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
     let shard_set = shard_set(2);
     let count = add_values(&shard_set.shards[0], VALUES);
-    let mut leader = OwnThreadState::new(0, Gate::new(0));
+    let mut leader = OwnThreadState::new(0);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);

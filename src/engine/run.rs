@@ -129,7 +129,7 @@ impl Core {
 
     /// Enqueues an entry that has left its batch.
     fn enqueue_again(&self, index: u32, deadline: u64, hooks: &impl RunHooks) {
-        self.enqueue(index, deadline, hooks.now());
+        self.enqueue(index, deadline, || hooks.now());
     }
 
     /// Ends the run of an entry.

@@ -40,7 +40,7 @@ const MAX_CASCADED_AHEAD: usize = limit(256);
 pub(crate) struct DriverCore {
     levels: Levels,
     /// The tick to which this round brings the wheel.
-    pub(crate) now: u64,
+    now: u64,
     /// The first of the chain of entries that were taken from the intake and are not linked yet, or `NIL`.
     backlog: u32,
     /// The driver's own cache.
@@ -56,12 +56,11 @@ impl DriverCore {
         Self { now, levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::default(), has_trimmed: false }
     }
 
-    /// Begins a round to the tick that `now` returns. The round before must be over. A timer that was enqueued before this
-    /// call expires in this round if its deadline is not after that tick.
-    pub(crate) fn begin(&mut self, core: &Core, now: impl FnOnce() -> u64) {
+    /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call
+    /// expires in this round if its deadline is not after `now`.
+    pub(crate) fn begin(&mut self, core: &Core, now: u64) {
+        self.now = now;
         self.backlog = reverse(core.intake.take_all(), |index| &core.slab.get(index).next_in_intake);
-        // Afterwards, so that what was due when it was pushed is due now.
-        self.now = self.now.max(now());
         if self.backlog != NIL {
             self.trim.intake_collected();
         }

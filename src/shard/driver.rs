@@ -37,19 +37,21 @@ pub(crate) struct ShardDriver {
     core: DriverCore,
     /// A round has begun and is not over.
     pub(crate) in_round: bool,
+    /// The tick that this round has read from the clock.
+    now: u64,
     /// Timers that have left the wheel, and have not left the driver.
     expired: ExpiredEntries,
 }
 
 impl ShardDriver {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { core: DriverCore::new(levels), in_round: false, expired: ExpiredEntries::default() }
+        Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: ExpiredEntries::default() }
     }
 
     /// Makes a bounded turn: of a round, or of non-urgent work.
     fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
         let again = if is_due {
-            self.advance_round(shard, || shard.ticks.now_tick());
+            self.advance_round(shard);
             false
         } else {
             self.work(shard)
@@ -57,10 +59,11 @@ impl ShardDriver {
         self.finish(shard, again)
     }
 
-    /// Begins a round to the tick that `now` returns, unless one has begun, and makes a turn of it.
-    fn advance_round(&mut self, shard: &Shard, now: impl FnOnce() -> u64) {
+    /// Begins a round, unless one has begun, and makes a turn of it.
+    fn advance_round(&mut self, shard: &Shard) {
         if !self.in_round {
-            self.core.begin(&shard.core, now);
+            self.now = shard.ticks.now_tick();
+            self.core.begin(&shard.core, self.now);
         }
         self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
     }
@@ -72,10 +75,10 @@ impl ShardDriver {
         self.core.cascade_ahead(core, &mut self.expired) || self.core.reclaim(core) | shard.registry.trim()
     }
 
-    /// Links what has come in, and does a piece of non-urgent work. What is due by the tick `due` stays here until the next
-    /// turn of a round.
-    pub(crate) fn collect(&mut self, shard: &Shard, due: u64) -> TurnOutcome<ExpiredInTurn> {
-        self.advance_round(shard, || due);
+    /// Links what has come in, and does a piece of non-urgent work. What expires stays here until the next turn of a
+    /// round.
+    pub(crate) fn collect(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
+        self.advance_round(shard);
         if self.in_round || self.work(shard) || !self.expired.is_empty() {
             TurnOutcome::More
         } else {
@@ -89,7 +92,7 @@ impl ShardDriver {
             #[cfg(test)]
             assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
             shard.begin_in_flight(self.expired.len());
-            let expired = (self.core.now, mem::take(&mut self.expired));
+            let expired = (self.now, mem::take(&mut self.expired));
             let has_work = !self.in_round && matches!(self.rest(shard, again), TurnOutcome::Asleep { has_work: true });
             return TurnOutcome::Expired { expired, has_work };
         }
@@ -102,7 +105,7 @@ impl ShardDriver {
         self.core.drain_cache(core);
         let has_work = again || self.has_work(shard);
         let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
-        let sleeps = core.wakeup.fall_asleep(self.core.now, self.core.next_deadline(), is_idle);
+        let sleeps = core.wakeup.fall_asleep(self.now, self.core.next_deadline(), is_idle);
         if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
     }
 

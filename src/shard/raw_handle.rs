@@ -52,27 +52,20 @@ impl RawHandle {
 }
 
 impl Shard {
-    /// Does what `notice` says after a transition that wrote `deadline` at tick `now`.
+    /// Does what `notice` says after a transition that wrote `deadline`.
     #[inline(always)]
-    pub(super) fn notify_driver(
-        &self,
-        thread: &ThreadState,
-        index: u32,
-        notice: DriverNotice,
-        deadline: u64,
-        now: u64,
-    ) {
+    pub(super) fn notify_driver(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
         if notice != DriverNotice::None {
-            self.enqueue_or_wake(thread, index, notice, deadline, now);
+            self.enqueue_or_wake(thread, index, notice, deadline);
         }
     }
 
     #[inline(never)]
-    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64, now: u64) {
+    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
         if notice == DriverNotice::Enqueue {
             thread.count(|counters| &counters.enqueued);
         }
-        self.core.notify_driver(index, notice, deadline, now);
+        self.core.notify_driver(index, notice, deadline, || self.ticks.now_tick());
     }
 
     /// Cancels the timer. Returns false if it had ended before.
@@ -110,7 +103,7 @@ impl Shard {
             return false;
         };
         thread_state::with(self, |thread| {
-            self.notify_driver(thread, index, notice, deadline.tick, deadline.now);
+            self.notify_driver(thread, index, notice, deadline.tick);
             thread.count(|counters| &counters.rearmed);
         });
         true

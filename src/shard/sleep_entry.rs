@@ -150,7 +150,7 @@ impl SleepEntry {
             if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
-            shard.notify_driver(thread, self.index, notice, deadline, now);
+            shard.notify_driver(thread, self.index, notice, deadline);
         });
         Progress::Pending
     }

@@ -27,9 +27,6 @@ pub(super) struct Level {
     /// For each slot, the complement of its first node or of `NIL`; empty until the level is used. So empty slots are
     /// zeros, for which the system finds memory only when one of them is used.
     heads: Vec<u32>,
-    /// For each occupied slot, the least deadline that was linked into it since it was empty. Empty if a slot spans one
-    /// tick.
-    least: Vec<u64>,
 }
 
 impl Level {
@@ -41,7 +38,6 @@ impl Level {
             mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
             heads: Vec::new(),
-            least: Vec::new(),
         }
     }
 
@@ -50,9 +46,6 @@ impl Level {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
         self.heads = vec![!NIL; slots];
-        if self.span.get() > 1 {
-            self.least = vec![0; slots];
-        }
     }
 
     /// Frees the slots, unless one of them is occupied.
@@ -60,7 +53,6 @@ impl Level {
         if self.occupancy.is_empty() {
             self.occupancy = Occupancy::default();
             self.heads = Vec::new();
-            self.least = Vec::new();
         }
     }
 
@@ -96,18 +88,6 @@ impl Level {
         (first + distance) * self.span.get()
     }
 
-    /// Returns the first occupied slot of a level that has one: at or after that of `now`.
-    #[inline]
-    pub(super) fn first_slot(&self, now: u64) -> usize {
-        self.occupancy.next_from(self.slot_of(now / self.span)).expect("a slot of the level is occupied")
-    }
-
-    /// Returns a tick no later than the deadlines in an occupied slot, which is at or after that of `now`.
-    #[inline]
-    pub(super) fn least_deadline(&self, slot: usize, now: u64) -> u64 {
-        self.least.get(slot).map_or_else(|| self.first_tick(slot, now), |&least| least)
-    }
-
     /// Returns the first node of a slot.
     #[inline]
     pub(super) fn first(&self, slot: usize) -> Option<u32> {
@@ -120,18 +100,15 @@ impl Level {
         self.heads[slot] = !id;
     }
 
-    /// Makes `id` the first node of a slot, with this deadline. Returns the previous one, or `NIL`.
+    /// Makes `id` the first node of a slot. Returns the previous one, or `NIL`.
     #[inline]
-    pub(super) fn push(&mut self, slot: usize, id: u32, deadline: u64) -> u32 {
+    pub(super) fn push(&mut self, slot: usize, id: u32) -> u32 {
         if slot >= self.heads.len() {
             self.allocate();
         }
         let first = !mem::replace(&mut self.heads[slot], !id);
         if first == NIL {
             self.occupancy.insert(slot);
-        }
-        if let Some(least) = self.least.get_mut(slot) {
-            *least = if first == NIL { deadline } else { deadline.min(*least) };
         }
         first
     }
