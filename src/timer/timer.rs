@@ -14,7 +14,7 @@ use crate::system::Process;
 /// A timer service: runs callbacks and completes futures at their deadlines.
 ///
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
-/// is lock-free and never waits for another thread.
+/// is lock-free and never waits for another thread, except for the time of a [`ManualClock`](crate::ManualClock).
 ///
 /// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles, futures and
 /// [delay queues](crate::DelayQueue) are not clones. A callback that captures a `Timer` keeps the service alive;
