@@ -198,6 +198,7 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
             key.home_of = NONE;
             state.key.home_of = NONE;
             if let Some(shard) = state.weak.upgrade() {
+                // Relaxed, here and below, as at `choose_home`.
                 shard.homes.fetch_sub(1, Ordering::Relaxed);
             }
         }
