@@ -10,50 +10,47 @@
 //! and the hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
 //! `docs/benchmarks/notebook.md`.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::batch::TimerBatch;
 use crate::engine::deliveries::{Deliveries, Delivery};
+use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::role::handed_out;
-use crate::shard::{ExpiredInTurn, Shard};
+use crate::shard::Shard;
 
 /// What is to be handed out.
 #[derive(Default)]
 pub(super) struct ExpiredTimers {
     /// The shards that wait until this is handed out.
-    pub(super) shards: Vec<Arc<Shard>>,
+    shards: Vec<Arc<Shard>>,
     /// The number of timers.
     pub(super) len: usize,
     pub(super) callbacks: TimerBatch,
-    pub(super) wakers: Wakers,
-}
-
-/// Foreign code, to be called last.
-#[derive(Default)]
-pub(super) struct Wakers {
+    /// The tasks to wake.
     tasks: TimerBatch,
-    /// The consumers of queues.
+    /// The consumers of queues to wake.
     consumers: Vec<Box<dyn Delivery>>,
 }
 
 impl ExpiredTimers {
     /// Adds what has expired in one turn. Makes the values due.
-    pub(super) fn add(&mut self, shard: &Arc<Shard>, (tick, due): ExpiredInTurn) {
+    pub(super) fn add(&mut self, shard: &Arc<Shard>, due: ExpiredEntries) {
         if !self.shards.last().is_some_and(|last| Arc::ptr_eq(last, shard)) {
             self.shards.push(shard.clone());
         }
         self.len += due.len();
-        self.callbacks.append(shard, tick, due.callbacks);
-        self.wakers.tasks.append(shard, tick, due.wakers);
+        self.callbacks.append(shard, due.tick, due.callbacks);
+        self.tasks.append(shard, due.tick, due.wakers);
         let mut deliveries = Deliveries::default();
-        due.values.into_iter().for_each(|index| shard.run(index, tick, &mut deliveries));
-        self.wakers.consumers.extend(deliveries.publish());
+        due.values.into_iter().for_each(|index| shard.run(index, due.tick, &mut deliveries));
+        self.consumers.extend(deliveries.publish());
     }
 
     /// Records that this is handed out, by a thread with this role. `run_foreign` calls the waker of a program's
     /// loop.
-    pub(super) fn handed_out(shards: Vec<Arc<Shard>>, role: u32, mut run_foreign: impl FnMut(&dyn Fn())) {
-        shards.iter().for_each(|shard| handed_out(&**shard, role, &mut run_foreign));
+    pub(super) fn handed_out(&mut self, role: u32, mut run_foreign: impl FnMut(&dyn Fn())) {
+        mem::take(&mut self.shards).iter().for_each(|shard| handed_out(&**shard, role, &mut run_foreign));
     }
 
     /// Returns whether so much has expired that it should be handed out.
@@ -64,15 +61,14 @@ impl ExpiredTimers {
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
-}
 
-impl Wakers {
-    pub(super) fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.consumers.is_empty()
+    pub(super) fn has_wakers(&self) -> bool {
+        !self.tasks.is_empty() || !self.consumers.is_empty()
     }
 
-    pub(super) fn run(self) {
-        drop(self.consumers);
-        self.tasks.run();
+    /// Wakes consumers and tasks: foreign code.
+    pub(super) fn run_wakers(&mut self) {
+        self.consumers.clear();
+        mem::take(&mut self.tasks).run();
     }
 }

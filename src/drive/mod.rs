@@ -3,7 +3,8 @@
 //! | file           | concern                                                          |
 //! |----------------|------------------------------------------------------------------|
 //! | `shard_set`    | `ShardSet`: the shards, their roles, the leader                  |
-//! | `own_thread`   | a shard's own thread, and how a shutdown waits for it            |
+//! | `own_thread`   | a shard's own thread: turns, hand-out, sleep                     |
+//! | `own_thread_handle` | how a shutdown waits for an own thread                     |
 //! | `load`         | how busy an own thread is                                        |
 //! | `program_loop` | the role of a shard while the program's own loop drives it       |
 //! | `expired`      | what expires in a turn: values, callbacks, wakers, in this order |
@@ -13,11 +14,10 @@ mod batch;
 mod expired;
 mod load;
 mod own_thread;
+mod own_thread_handle;
 mod program_loop;
 mod shard_set;
 
 pub(crate) use self::{
-    own_thread::{OwnThreadHandle, drive},
-    program_loop::ProgramLoop,
-    shard_set::ShardSet,
+    own_thread::drive, own_thread_handle::OwnThreadHandle, program_loop::ProgramLoop, shard_set::ShardSet,
 };

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
+use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
-use crate::shard::{ExpiredInTurn, Shard, thread_state};
+use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread has for a turn.
 const RETRY_AFTER: Duration = Duration::from_micros(200);
@@ -100,18 +101,17 @@ impl ProgramLoop {
     }
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
-    fn deliver(&mut self, turned: ExpiredInTurn) -> usize {
+    fn deliver(&mut self, turned: ExpiredEntries) -> usize {
         let mut expired = ExpiredTimers::default();
         expired.add(self.shard(), turned);
-        let ExpiredTimers { shards, len, callbacks, wakers } = expired;
-        let callbacks = self.shard_set.dispatch_to_pool(callbacks);
-        // No other role takes the shard while the loop is here.
-        ExpiredTimers::handed_out(shards, PROGRAM, |wake| wake());
-        wakers.run();
-        if !callbacks.is_empty() {
-            self.shard_set.dispatch(callbacks);
+        if self.shard_set.dispatcher.queue().is_some() {
+            self.shard_set.dispatch(&mut expired.callbacks);
         }
-        len
+        // No other role takes the shard while the loop is here.
+        expired.handed_out(PROGRAM, |wake| wake());
+        expired.run_wakers();
+        self.shard_set.dispatch(&mut expired.callbacks);
+        expired.len
     }
 
     /// Returns when to drive at the latest. `None`: nothing to do until woken.

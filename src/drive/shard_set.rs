@@ -20,30 +20,20 @@
 use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Instant;
 
 use super::batch::TimerBatch;
-use super::expired::ExpiredTimers;
-use super::load::{LOAD_INTERVAL, Load};
+use super::load::LOAD_INTERVAL;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
-use crate::engine::role::{self, Driven, TurnOutcome};
+use crate::engine::role::Driven;
 use crate::engine::wakeup::DriverWakeup;
-use crate::executor::{self, Dispatcher, JobQueue};
+use crate::executor::{self, Dispatcher};
 use crate::shard::Shard;
-use crate::shard::thread_state;
 use crate::sync::lock;
-use crate::system::Scheduling;
 
 /// The share of its time, in percent, below which a thread has little to do.
 const LITTLE: u32 = 25;
-
-/// Number of turns of non-urgent work, of some 50 µs each, after which a thread yields its core.
-///
-/// Threads that cancel 10^7 timers on all cores meanwhile take a third less time. There a yield may cost milliseconds,
-/// so a thread does not yield after every turn.
-const YIELD_EVERY: u32 = 8;
 
 /// The shards of a service, and their executor.
 pub(crate) struct ShardSet {
@@ -54,23 +44,6 @@ pub(crate) struct ShardSet {
     pub(super) is_flexible: bool,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
-}
-
-/// What an own thread keeps from turn to turn.
-pub(super) struct OwnThreadState {
-    /// The number of the thread.
-    pub(super) number: u32,
-    /// Index of the shard that was driven last.
-    last: usize,
-    /// Number of turns since the last yield after which only non-urgent work was left.
-    idle_turns: u32,
-    load: Load,
-}
-
-impl OwnThreadState {
-    pub(super) fn new(number: u32) -> Self {
-        Self { number, last: 0, idle_turns: 0, load: Load::new() }
-    }
 }
 
 impl ShardSet {
@@ -105,35 +78,16 @@ impl ShardSet {
         self.alarms.wake_all();
     }
 
-    /// Gives one folded shard that is due now to its own thread, if that is asleep: one that is not may be stuck. The
-    /// leader, which calls this, is not.
-    fn unfold(&self) {
-        let now = self.shards[0].ticks.now_tick();
-        let is_due = |&(index, shard): &(usize, &Arc<Shard>)| {
-            shard.wakeup().wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
-        };
-        if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
-            shard.wakeup().change_role(LEADER, index as u32);
-        }
-    }
-
     /// Returns the shards that have this role, with their indices.
     fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
         self.shards.iter().enumerate().filter(move |(_, shard)| shard.wakeup().role() == role)
     }
 
-    /// Gives callbacks to the pool. Returns those that another executor is to get.
-    pub(super) fn dispatch_to_pool(&self, callbacks: TimerBatch) -> TimerBatch {
-        if callbacks.is_empty() || self.dispatcher.queue().is_none() {
-            return callbacks;
-        }
-        self.dispatch(callbacks);
-        TimerBatch::default()
-    }
-
     /// Gives callbacks to the executor.
-    pub(super) fn dispatch(&self, callbacks: TimerBatch) {
-        self.dispatcher.dispatch(callbacks, |payload| self.shards[0].report_panic(payload));
+    pub(super) fn dispatch(&self, callbacks: &mut TimerBatch) {
+        if !callbacks.is_empty() {
+            self.dispatcher.dispatch(mem::take(callbacks), |payload| self.shards[0].report_panic(payload));
+        }
     }
 
     /// Returns the shards that may have this role.
@@ -146,72 +100,37 @@ impl ShardSet {
         self.shards.iter().all(|shard| shard.core.is_closing())
     }
 
-    /// Makes turns of the role's shards until something is to be handed out, or as many turns as there are shards have
-    /// expired nothing: a backlog delays neither what has expired nor the thread's other duties. `None`: nothing is
-    /// due.
-    pub(super) fn drive_until_expired(&self, thread: &mut OwnThreadState) -> Option<ExpiredTimers> {
-        let mut expired = ExpiredTimers::default();
-        let shards = self.shards_of(thread.number);
-        if self.is_flexible && thread.number == LEADER && thread.load.is_behind() {
-            self.mark_leader_busy(Instant::now());
-            self.unfold();
+    /// Gives one folded shard that is due now to its own thread, if that is asleep: one that is not may be stuck. The
+    /// leader, which calls this because it is behind, is not.
+    pub(super) fn unfold(&self) {
+        if !self.is_flexible {
+            return;
         }
-        let mut turns = shards.len();
-        while turns > 0 && !expired.is_full() {
-            match role::drive_due(shards, thread.number, &mut thread.last, expired.is_empty()) {
-                Some(TurnOutcome::Expired { expired: turned, .. }) => expired.add(&shards[thread.last], turned),
-                Some(turn) => {
-                    turns -= 1;
-                    if expired.is_empty() && matches!(turn, TurnOutcome::Asleep { has_work: true }) {
-                        thread.idle_turns = (thread.idle_turns + 1) % YIELD_EVERY;
-                        if thread.idle_turns == 0 {
-                            thread::yield_now();
-                        }
-                    }
-                }
-                None if expired.is_empty() => return None,
-                None => break,
-            }
-        }
-        Some(expired)
-    }
-
-    /// Sleeps until a shard of the role is due, or until the queue needs a check by the leader.
-    pub(super) fn sleep(&self, thread: &mut OwnThreadState, scheduling: &mut Scheduling) {
-        let begun = Instant::now();
-        scheduling.apply();
-        let shard = &self.shards[thread.number as usize];
-        let shards = self.shards_of(thread.number);
-        let earliest = || if self.are_closed() { 0 } else { role::earliest(shards, thread.number) };
-        // Reads the time of the next check when other threads can already wake this one.
-        let queue = self.dispatcher.queue().filter(|_| thread.number == LEADER);
-        let timeout = |tick| {
-            let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
-            shard.ticks.until(tick).into_iter().chain(left).min()
+        self.mark_leader_busy();
+        let now = self.shards[0].ticks.now_tick();
+        let is_due = |&(index, shard): &(usize, &Arc<Shard>)| {
+            shard.wakeup().wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
         };
-        let wakeups = self.alarms.get(thread.number).sleep(earliest, timeout);
-        thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
-        if let Some(share) = thread.load.record_sleep(begun).filter(|_| self.is_flexible) {
-            self.balance(thread.number, share);
+        if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
+            shard.wakeup().change_role(LEADER, index as u32);
         }
-    }
-
-    /// Records that the leader has more than a little to do.
-    fn mark_leader_busy(&self, now: Instant) {
-        *lock(&self.leader_busy) = now + 2 * LOAD_INTERVAL;
     }
 
     /// Folds the shard of an own thread that has little to do beside a leader that has little to do. The thread was
     /// awake for this `share` of its time.
-    fn balance(&self, role: u32, share: u32) {
-        let now = Instant::now();
-        if role == LEADER {
-            if share >= LITTLE {
-                self.mark_leader_busy(now);
+    pub(super) fn balance(&self, role: u32, share: u32) {
+        if share >= LITTLE {
+            if role == LEADER {
+                self.mark_leader_busy();
             }
-        } else if share < LITTLE && now >= *lock(&self.leader_busy) {
+        } else if self.is_flexible && role != LEADER && Instant::now() >= *lock(&self.leader_busy) {
             self.shards_with(role).for_each(|(_, shard)| _ = shard.wakeup().change_role(role, LEADER));
         }
+    }
+
+    /// Records that the leader has more than a little to do.
+    fn mark_leader_busy(&self) {
+        *lock(&self.leader_busy) = Instant::now() + 2 * LOAD_INTERVAL;
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::super::own_thread::OwnThread;
+use super::super::own_thread_handle::ExecuteSignal;
 use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
@@ -14,26 +16,30 @@ use crate::shard::ShardSettings;
 use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
-fn shard_set(shards: usize) -> ShardSet {
+fn shard_set(shards: usize) -> Arc<ShardSet> {
     let dispatcher = Dispatcher::Own(Pool::without_threads());
     let new = |_, wakeup| {
         let levels = Levels::new(0, &[64], 2).expect("a valid level");
         Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
     };
-    ShardSet::new(shards, dispatcher, true, new)
+    Arc::new(ShardSet::new(shards, dispatcher, true, new))
+}
+
+fn leader(shard_set: &Arc<ShardSet>) -> OwnThread {
+    OwnThread::new(shard_set.clone(), LEADER, None, ExecuteSignal::new())
 }
 
 #[test]
 fn a_leader_that_is_behind_gets_no_other_shard() {
     for is_behind in [false, true] {
         let shard_set = shard_set(2);
-        let mut leader = OwnThreadState::new(0);
+        let mut leader = leader(&shard_set);
         let shard = &shard_set.shards[1];
         shard.wakeup().change_role(LEADER, 1);
         let begun = Instant::now() + LOAD_INTERVAL;
         if is_behind {
             thread::sleep(LOAD_INTERVAL);
-            shard_set.drive_until_expired(&mut leader);
+            leader.drive_until_expired();
         }
         shard_set.balance(1, 0);
         let is_folded = shard.wakeup().role() == LEADER;
@@ -63,13 +69,13 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     const VALUES: usize = 2000;
     let shard_set = shard_set(2);
     let count = add_values(&shard_set.shards[0], VALUES);
-    let mut leader = OwnThreadState::new(0);
+    let mut leader = leader(&shard_set);
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
-        let expired = shard_set.drive_until_expired(&mut leader);
-        if let Some(expired) = expired {
-            ExpiredTimers::handed_out(expired.shards, LEADER, |wake| wake());
+        let expired = leader.drive_until_expired();
+        if let Some(mut expired) = expired {
+            expired.handed_out(LEADER, |wake| wake());
         }
         most = most.max(count.load(Ordering::Relaxed) - before);
     }

@@ -9,6 +9,8 @@ pub(super) const MAX_EXPIRED: usize = limit(256);
 /// Dispatched entries of each kind, in the order of their deadlines.
 #[derive(Default)]
 pub(crate) struct ExpiredEntries {
+    /// The tick at which they expired.
+    pub(crate) tick: u64,
     /// The executor runs these.
     pub(crate) callbacks: Vec<u32>,
     pub(crate) wakers: Vec<u32>,
@@ -16,8 +18,9 @@ pub(crate) struct ExpiredEntries {
 }
 
 impl ExpiredEntries {
-    /// Adds an entry whose callback has this kind.
-    pub(super) fn push(&mut self, kind: CallbackKind, index: u32) {
+    /// Adds an entry whose callback has this kind, at the tick of the round.
+    pub(super) fn push(&mut self, kind: CallbackKind, index: u32, tick: u64) {
+        self.tick = tick;
         let list = match kind {
             CallbackKind::Once | CallbackKind::Periodic => &mut self.callbacks,
             CallbackKind::Waker => &mut self.wakers,

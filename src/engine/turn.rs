@@ -40,7 +40,7 @@ const MAX_CASCADED_AHEAD: usize = limit(256);
 pub(crate) struct DriverCore {
     levels: Levels,
     /// The tick to which this round brings the wheel.
-    now: u64,
+    pub(crate) now: u64,
     /// The first of the chain of entries that were taken from the intake and are not linked yet, or `NIL`.
     backlog: u32,
     /// The driver's own cache.
@@ -185,7 +185,7 @@ impl DriverCore {
     fn expire(&mut self, core: &Core, index: u32, due: &mut ExpiredEntries) {
         let (before, after) = core.slab.get(index).expire(self.levels.now());
         if after.has(DISPATCHED) {
-            due.push(after.kind(), index);
+            due.push(after.kind(), index, self.now);
         } else if after.has(ENQUEUED) && !before.has(ENQUEUED) {
             self.link(core, index);
         } else if after.is_free() {

@@ -29,27 +29,22 @@ use crate::engine::wakeup::DriverWakeup;
 use crate::shard::Shard;
 use crate::wheel::Levels;
 
-/// What has expired in one turn: its tick, and the timers.
-pub(crate) type ExpiredInTurn = (u64, ExpiredEntries);
-
 /// The driver of one shard.
 pub(crate) struct ShardDriver {
     core: DriverCore,
     /// A round has begun and is not over.
     pub(crate) in_round: bool,
-    /// The tick that this round has read from the clock.
-    now: u64,
     /// Timers that have left the wheel, and have not left the driver.
     expired: ExpiredEntries,
 }
 
 impl ShardDriver {
     pub(crate) fn new(levels: Levels) -> Self {
-        Self { core: DriverCore::new(levels), in_round: false, now: 0, expired: ExpiredEntries::default() }
+        Self { core: DriverCore::new(levels), in_round: false, expired: ExpiredEntries::default() }
     }
 
     /// Makes a bounded turn: of a round, or of non-urgent work.
-    fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
+    fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredEntries> {
         let again = if is_due {
             self.advance_round(shard);
             false
@@ -62,8 +57,7 @@ impl ShardDriver {
     /// Begins a round, unless one has begun, and makes a turn of it.
     fn advance_round(&mut self, shard: &Shard) {
         if !self.in_round {
-            self.now = shard.ticks.now_tick();
-            self.core.begin(&shard.core, self.now);
+            self.core.begin(&shard.core, shard.ticks.now_tick());
         }
         self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
     }
@@ -77,7 +71,7 @@ impl ShardDriver {
 
     /// Links what has come in, and does a piece of non-urgent work. What expires stays here until the next turn of a
     /// round.
-    pub(crate) fn collect(&mut self, shard: &Shard) -> TurnOutcome<ExpiredInTurn> {
+    pub(crate) fn collect(&mut self, shard: &Shard) -> TurnOutcome<ExpiredEntries> {
         self.advance_round(shard);
         if self.in_round || self.work(shard) || !self.expired.is_empty() {
             TurnOutcome::More
@@ -87,12 +81,12 @@ impl ShardDriver {
     }
 
     /// Ends a turn. `again`: it has left non-urgent work.
-    fn finish(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredInTurn> {
+    fn finish(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredEntries> {
         if !self.expired.is_empty() {
             #[cfg(test)]
             assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
             shard.begin_in_flight(self.expired.len());
-            let expired = (self.now, mem::take(&mut self.expired));
+            let expired = mem::take(&mut self.expired);
             let has_work = !self.in_round && matches!(self.rest(shard, again), TurnOutcome::Asleep { has_work: true });
             return TurnOutcome::Expired { expired, has_work };
         }
@@ -100,12 +94,12 @@ impl ShardDriver {
     }
 
     /// Lets the shard sleep, unless something has come in.
-    fn rest(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredInTurn> {
+    fn rest(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredEntries> {
         let core = &shard.core;
         self.core.drain_cache(core);
         let has_work = again || self.has_work(shard);
         let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
-        let sleeps = core.wakeup.fall_asleep(self.now, self.core.next_deadline(), is_idle);
+        let sleeps = core.wakeup.fall_asleep(self.core.now, self.core.next_deadline(), is_idle);
         if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
     }
 
@@ -128,8 +122,8 @@ impl Shard {
     pub(crate) fn guarded(
         &self,
         driver: &mut ShardDriver,
-        turn: impl FnOnce(&mut ShardDriver) -> TurnOutcome<ExpiredInTurn>,
-    ) -> TurnOutcome<ExpiredInTurn> {
+        turn: impl FnOnce(&mut ShardDriver) -> TurnOutcome<ExpiredEntries>,
+    ) -> TurnOutcome<ExpiredEntries> {
         if self.core.is_closing() {
             return TurnOutcome::Closed;
         }
@@ -143,7 +137,7 @@ impl Shard {
 
 impl Driven for Shard {
     type Driver = Box<ShardDriver>;
-    type Expired = ExpiredInTurn;
+    type Expired = ExpiredEntries;
 
     fn wakeup(&self) -> &DriverWakeup {
         &self.core.wakeup
@@ -157,7 +151,7 @@ impl Driven for Shard {
         self.ticks.now_tick()
     }
 
-    fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredInTurn> {
+    fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredEntries> {
         self.guarded(driver, |driver| driver.turn(self, is_due))
     }
 

@@ -48,7 +48,6 @@ mod virtual_time;
 #[cfg(not(loom))]
 pub(crate) use self::{
     coop::{Coop, Progress},
-    driver::ExpiredInTurn,
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},
     sleep_entry::SleepEntry,
