@@ -38,7 +38,7 @@ impl Dispatcher {
             // One hand-over for the whole batch, because it costs as much as several callbacks.
             Self::Own(pool) => pool.queue().push(Arc::new(batch), Instant::now()),
             Self::Borrowed(pool) => {
-                pool.queue().push(Arc::new(batch), Instant::now());
+                pool.queue.push(Arc::new(batch), Instant::now());
                 pool.spawn_tickets(1);
             }
             Self::Inline => batch.run(&|| ()),
@@ -57,7 +57,7 @@ impl Dispatcher {
     pub(crate) fn queue(&self) -> Option<&JobQueue> {
         match self {
             Self::Own(pool) => Some(pool.queue()),
-            Self::Borrowed(pool) => Some(pool.queue()),
+            Self::Borrowed(pool) => Some(&pool.queue),
             Self::Inline | Self::Custom(_) => None,
         }
     }

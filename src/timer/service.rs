@@ -101,7 +101,7 @@ impl Service {
                 let pool = Pool::start(threads, builder.max_extra_threads, name, Arc::new(panicked))?;
                 (Dispatcher::Own(pool.clone()), Some(pool))
             }
-            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
+            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(Some(pool)))), None),
             Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),

@@ -91,8 +91,8 @@ impl Pool {
         Err(BuildError::NoPoolThreads)
     }
 
-    pub(crate) fn new(pool: Self) -> Self {
-        pool
+    pub(crate) fn new(pool: Option<Self>) -> Self {
+        pool.expect("there is no global pool")
     }
 
     pub(crate) fn global() -> Result<Self, BuildError> {
