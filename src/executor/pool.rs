@@ -51,12 +51,8 @@ impl Pool {
         }
         // The pool grows only where the system tells which threads are asleep.
         let max_extra = if ThreadStatus::of_this_thread().is_some() { max_extra } else { 0 };
-        let pool = Arc::new(Self {
-            queue: JobQueue::new(max_extra),
-            name: name.to_owned(),
-            on_panic: Arc::new(on_panic),
-            threads: Mutex::default(),
-        });
+        let (queue, on_panic) = (JobQueue::new(max_extra), Arc::new(on_panic));
+        let pool = Arc::new(Self { queue, name: name.to_owned(), on_panic, threads: Mutex::default() });
         for index in 0..threads {
             let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop());
             lock(&pool.threads).0.push(thread.map_err(BuildError::ThreadStart)?);

@@ -49,8 +49,7 @@ impl JobQueue {
         }
         drop(exhausted);
         batch.run(&|| ());
-        let ended = lock(&self.inner).end(place);
-        drop(ended);
+        let _ended = lock(&self.inner).end(place);
     }
 
     /// Closes the queue: the workers end once no job is left.
