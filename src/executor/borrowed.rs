@@ -36,29 +36,26 @@ pub(crate) struct BorrowedPool {
     /// `None` for the global pool.
     pool: Option<Arc<rayon::ThreadPool>>,
     /// Tickets refer to the queue alone. They may outlive the timer in the pool, and must not keep the pool alive.
-    queue: Arc<JobQueue>,
+    pub(super) queue: Arc<JobQueue>,
 }
 
 thread_local! {
     /// This thread runs a ticket.
     static IN_TICKET: Cell<bool> = const { Cell::new(false) };
-    /// The queues of the tickets that this thread has deferred.
-    static DEFERRED: RefCell<Vec<Arc<JobQueue>>> = const { RefCell::new(Vec::new()) };
+    /// The queues of the tickets that this thread has to run.
+    static TICKETS: RefCell<Vec<Arc<JobQueue>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl BorrowedPool {
-    pub(crate) fn new(pool: Arc<rayon::ThreadPool>) -> Self {
-        Self { pool: Some(pool), queue: new_queue() }
+    pub(crate) fn new(pool: Option<Arc<rayon::ThreadPool>>) -> Self {
+        // It has tickets instead of workers.
+        Self { pool, queue: Arc::new(JobQueue::new(0)) }
     }
 
     /// Uses the global pool, and starts it if the program has not.
     pub(crate) fn global() -> Result<Self, BuildError> {
         start_global_pool().map_err(BuildError::ThreadStart)?;
-        Ok(Self { pool: None, queue: new_queue() })
-    }
-
-    pub(super) fn queue(&self) -> &JobQueue {
-        &self.queue
+        Ok(Self::new(None))
     }
 
     /// Returns whether the calling thread belongs to the pool. False for the global pool, of which this is unknown.
@@ -79,11 +76,6 @@ impl BorrowedPool {
     }
 }
 
-/// Returns a queue that has tickets instead of workers.
-fn new_queue() -> Arc<JobQueue> {
-    Arc::new(JobQueue::new(0))
-}
-
 /// Runs the first job of the queue or, inside a callback, defers the ticket.
 fn run_ticket(queue: Arc<JobQueue>) {
     if run_or_defer(&queue) {
@@ -91,30 +83,19 @@ fn run_ticket(queue: Arc<JobQueue>) {
     }
 }
 
-/// Returns whether the ticket is deferred.
+/// Runs the ticket, and then those that are deferred meanwhile. Inside a callback, defers it and returns true.
 fn run_or_defer(queue: &Arc<JobQueue>) -> bool {
-    if IN_TICKET.get() {
-        DEFERRED.with_borrow_mut(|deferred| deferred.push(queue.clone()));
+    TICKETS.with_borrow_mut(|tickets| tickets.push(queue.clone()));
+    if IN_TICKET.replace(true) {
         return true;
     }
-    run_jobs(queue);
-    false
-}
-
-/// Runs the first job of the queue, and then one for each ticket that is deferred meanwhile.
-fn run_jobs(queue: &Arc<JobQueue>) {
-    IN_TICKET.set(true);
-    run_job(queue);
-    while let Some(queue) = DEFERRED.with_borrow_mut(Vec::pop) {
-        run_job(&queue);
+    while let Some(queue) = TICKETS.with_borrow_mut(Vec::pop) {
+        let again = queue.clone();
+        // Batches do not unwind.
+        queue.run_ticket(|| rayon::spawn(move || run_ticket(again)));
     }
     IN_TICKET.set(false);
-}
-
-/// Runs the first job of the queue. Batches do not unwind.
-fn run_job(queue: &Arc<JobQueue>) {
-    let again = queue.clone();
-    queue.run_ticket(|| rayon::spawn(move || run_ticket(again)));
+    false
 }
 
 /// Starts rayon's global pool. Returns an error where rayon would panic.

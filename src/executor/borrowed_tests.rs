@@ -39,7 +39,7 @@ fn push_logging(queue: &JobQueue, log: &Arc<Mutex<Vec<&'static str>>>, text: &'s
 
 #[test]
 fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
-    let queue = new_queue();
+    let queue = Arc::new(JobQueue::new(0));
     let log = Arc::<Mutex<Vec<_>>>::default();
     // On the only thread of a pool, so no other thread takes the ticket.
     pool_of(1).install(|| {
@@ -60,7 +60,7 @@ fn a_ticket_inside_a_callback_runs_when_the_callback_has_returned() {
 
 #[test]
 fn a_ticket_inside_a_callback_wakes_other_threads() {
-    let queue = new_queue();
+    let queue = Arc::new(JobQueue::new(0));
     let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     pool_of(2).install(|| {
@@ -79,7 +79,7 @@ fn a_ticket_inside_a_callback_wakes_other_threads() {
 /// Both threads are inside callbacks when one defers a ticket. The other is free first.
 #[test]
 fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
-    let queue = new_queue();
+    let queue = Arc::new(JobQueue::new(0));
     let inside = Arc::new(Barrier::new(2));
     let (spawn, spawned) = mpsc::channel();
     let (run, has_run) = mpsc::channel();
@@ -106,7 +106,7 @@ fn a_thread_that_returns_from_a_callback_runs_what_another_has_deferred() {
 #[test]
 fn all_idle_threads_assist_with_a_late_batch() {
     const THREADS: usize = 3;
-    let pool = BorrowedPool::new(pool_of(THREADS));
+    let pool = BorrowedPool::new(Some(pool_of(THREADS)));
     let meeting = Arc::new(Barrier::new(THREADS));
     let (sender, receiver) = mpsc::channel();
     let batch = Arc::new(Callbacks::of(THREADS, move || {
@@ -127,7 +127,7 @@ fn all_idle_threads_assist_with_a_late_batch() {
 
 #[test]
 fn a_check_adds_no_ticket_for_a_batch_that_no_worker_has_started() {
-    let pool = BorrowedPool::new(pool_of(1));
+    let pool = BorrowedPool::new(Some(pool_of(1)));
     let (begin, begun) = mpsc::channel();
     let (sender, receiver) = mpsc::channel::<()>();
     let receiver = Arc::new(Mutex::new(receiver));
@@ -149,7 +149,7 @@ fn a_ticket_does_not_keep_the_pool_alive() {
     let threads = pool_of(1);
     let (sender, receiver) = mpsc::channel::<()>();
     let receiver = Arc::new(Mutex::new(receiver));
-    let pool = BorrowedPool::new(threads.clone());
+    let pool = BorrowedPool::new(Some(threads.clone()));
     (0..2).for_each(|_| {
         let receiver = receiver.clone();
         dispatch(&pool, once(move || _ = receiver.lock().unwrap().recv()));

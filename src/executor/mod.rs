@@ -30,5 +30,5 @@ pub(crate) use {
     borrowed::BorrowedPool,
     dispatcher::Dispatcher,
     job_queue::JobQueue,
-    pool::{Pool, join, serves_here, spawn},
+    pool::{Pool, join, spawn},
 };

@@ -1,4 +1,4 @@
-//! A timer's own pool: threads that serve a queue. They are known and can be joined.
+//! A timer's own pool: threads that run the jobs of a queue. They are known and can be joined.
 //!
 //! Each thread is a rayon pool of one thread. So `join`, `scope`, `par_iter` and `broadcast` work inside callbacks, and
 //! nothing in rayon's queues waits for another thread. The loop of the [`JobQueue`] is the first job of that pool, and the
@@ -13,124 +13,114 @@ use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ptr;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 
-use super::job_queue::{JobQueue, SleepProbe, WorkerThread};
+use super::job_queue::{JobQueue, WorkerThread};
 use crate::error::BuildError;
 use crate::sync::{Arc, Mutex, lock};
-use crate::system::Tid;
-
-/// Receives the payload of a panic. Must not panic.
-pub(crate) type Panicked = Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>;
+use crate::system::ThreadStatus;
 
 pub(crate) struct Pool {
-    queue: Arc<JobQueue>,
+    queue: JobQueue,
     /// Prefix of the threads' names.
     name: String,
-    panicked: Panicked,
-    threads: Mutex<Threads>,
+    on_panic: Arc<dyn Fn(Box<dyn Any + Send>) + Send + Sync>,
+    /// The threads, and the number of the next extra one.
+    threads: Mutex<(Vec<JoinHandle<()>>, u64)>,
 }
 
-#[derive(Default)]
-struct Threads {
-    handles: Vec<JoinHandle<()>>,
-    /// The number of the next extra thread.
-    next: u64,
-}
+// A panic cannot leave a pool half changed: nothing foreign runs under its locks, and `on_panic` changes nothing in it.
+impl std::panic::RefUnwindSafe for Pool {}
 
 thread_local! {
-    /// The queue of the pool to which this thread belongs, from its start to its end.
-    static SERVED: Cell<*const JobQueue> = const { Cell::new(ptr::null()) };
-}
-
-pub(crate) fn serves_here(queue: *const JobQueue) -> bool {
-    ptr::eq(SERVED.get(), queue)
+    /// The pool to which this thread belongs, from its start to its end.
+    static POOL: Cell<*const Pool> = const { Cell::new(ptr::null()) };
 }
 
 impl Pool {
-    fn new(queue: JobQueue, name: &str, panicked: Panicked) -> Self {
-        Self { queue: Arc::new(queue), name: name.to_owned(), panicked, threads: Mutex::default() }
-    }
-
-    /// Starts the threads. The calling thread must not be pinned, because they inherit its cores. `panicked` receives the
-    /// payloads of panics in work that callbacks have given to rayon.
+    /// Starts the threads. The calling thread must not be pinned, because they inherit its cores. `on_panic` receives the
+    /// payloads of panics in work that callbacks have given to rayon, and must not panic.
     pub(crate) fn start(
         threads: usize,
         max_extra: usize,
         name: &str,
-        panicked: Panicked,
+        on_panic: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
     ) -> Result<Arc<Self>, BuildError> {
         if threads == 0 {
             return Err(BuildError::NoPoolThreads);
         }
         // The pool grows only where the system tells which threads are asleep.
-        let max_extra = if Tid::current().is_some() { max_extra } else { 0 };
-        let pool = Arc::new(Self::new(JobQueue::new(max_extra), name, panicked));
+        let max_extra = if ThreadStatus::of_this_thread().is_some() { max_extra } else { 0 };
+        let (queue, on_panic) = (JobQueue::new(max_extra), Arc::new(on_panic));
+        let pool = Arc::new(Self { queue, name: name.to_owned(), on_panic, threads: Mutex::default() });
         for index in 0..threads {
             let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop());
-            lock(&pool.threads).handles.push(thread.map_err(BuildError::ThreadStart)?);
+            lock(&pool.threads).0.push(thread.map_err(BuildError::ThreadStart)?);
         }
         Ok(pool)
     }
 
     /// Starts extra threads. Returns how many the system has started. The calling thread must not be pinned, because
     /// they inherit its cores.
-    pub(super) fn start_extras(&self, count: usize) -> usize {
-        let threads = &mut *lock(&self.threads);
+    pub(super) fn start_extras(self: &Arc<Self>, count: usize) -> usize {
+        let (threads, next) = &mut *lock(&self.threads);
         // At most the destructors of thread-local values still run there. The system keeps a stack for each handle.
-        threads.handles.retain(|thread| !thread.is_finished());
+        threads.retain(|thread| !thread.is_finished());
         let started = (0..count).map_while(|_| {
-            let name = format!("{}-extra-{}", self.name, threads.next);
-            threads.next += 1;
+            let name = format!("{}-extra-{next}", self.name);
+            *next += 1;
             self.start_thread(name, true).ok()
         });
-        let before = threads.handles.len();
-        threads.handles.extend(started);
-        threads.handles.len() - before
+        let before = threads.len();
+        threads.extend(started);
+        threads.len() - before
     }
 
-    fn start_thread(&self, name: String, is_extra: bool) -> io::Result<JoinHandle<()>> {
+    fn start_thread(self: &Arc<Self>, name: String, is_extra: bool) -> io::Result<JoinHandle<()>> {
         let mut main = None;
-        let panicked = self.panicked.clone();
+        let on_panic = self.on_panic.clone();
         let rayon = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
-            .panic_handler(move |payload| panicked(payload))
+            .panic_handler(move |payload| on_panic(payload))
             .spawn_handler(|thread| {
                 main = Some(thread);
                 Ok(())
             })
             .build();
         let rayon = rayon.map_err(io::Error::other)?;
-        let [queue, served] = [(); 2].map(|()| self.queue.clone());
+        let pool = self.clone();
         let thread = spawn(name, move || {
-            // No other queue has the same address while the thread keeps this one.
-            SERVED.set(Arc::as_ptr(&served));
+            // No other pool has the same address while the thread keeps this one.
+            POOL.set(Arc::as_ptr(&pool));
             if let Some(main) = main {
                 main.run();
             }
         })?;
-        rayon.spawn(move || queue.worker_loop(&RayonThread, is_extra));
+        let pool = self.clone();
+        rayon.spawn(move || pool.queue.worker_loop(&thread::current(), is_extra));
         Ok(thread)
     }
 
-    /// Returns the queue that the threads serve.
-    pub(crate) fn queue(&self) -> &Arc<JobQueue> {
+    pub(crate) fn queue(&self) -> &JobQueue {
         &self.queue
+    }
+
+    /// Returns whether the calling thread belongs to the pool.
+    pub(crate) fn has_this_thread(&self) -> bool {
+        ptr::eq(POOL.get(), self)
     }
 
     /// Closes the queue, whose threads end once no work is left, and waits for them. No thread may start extra ones any
     /// more, and the calling one must not belong to the pool.
     pub(crate) fn stop(&self) {
         self.queue.close();
-        let handles = mem::take(&mut lock(&self.threads).handles);
-        handles.into_iter().for_each(join);
+        let threads = mem::take(&mut lock(&self.threads).0);
+        threads.into_iter().for_each(join);
     }
 }
 
 /// The calling thread: the only one of a rayon pool.
-struct RayonThread;
-
-impl WorkerThread for RayonThread {
+impl WorkerThread for Thread {
     #[inline]
     fn after_callback(&self) {
         // Of broadcasts, only `yield_local` knows, which takes some 80 instructions.
@@ -143,9 +133,9 @@ impl WorkerThread for RayonThread {
         run_tasks();
     }
 
-    fn sleep_probe(&self) -> SleepProbe {
-        let thread = Tid::current();
-        Box::new(move || thread.and_then(Tid::sleeps_if_asleep))
+    fn sleeps_if_asleep() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+        let status = ThreadStatus::of_this_thread();
+        move || status.and_then(ThreadStatus::sleeps_if_asleep)
     }
 }
 
@@ -179,7 +169,8 @@ mod tests {
     /// For tests of other rooms.
     impl Pool {
         pub(crate) fn without_threads() -> Arc<Self> {
-            Arc::new(Self::new(JobQueue::new(0), "", Arc::new(drop)))
+            let queue = JobQueue::new(0);
+            Arc::new(Self { queue, name: String::new(), on_panic: Arc::new(drop), threads: Mutex::default() })
         }
     }
 
@@ -198,29 +189,29 @@ mod tests {
 
     #[test]
     fn a_stop_waits_for_threads_that_are_about_to_end() {
-        let pool = Pool::start(1, 1, "pool-stop", Arc::new(drop)).unwrap();
+        let pool = Pool::start(1, 1, "pool-stop", drop).unwrap();
         let ended = Arc::new(AtomicUsize::new(0));
         let ends = ended.clone();
         let linger = move || {
             thread::sleep(Duration::from_millis(50));
             ends.fetch_add(1, Ordering::SeqCst);
         };
-        lock(&pool.threads).handles.push(spawn("lingers".to_owned(), linger).unwrap());
+        lock(&pool.threads).0.push(spawn("lingers".to_owned(), linger).unwrap());
         pool.stop();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
     }
 
     #[test]
     fn threads_that_have_ended_are_forgotten_when_another_one_starts() {
-        let pool = Pool::start(1, 1, "pool-forget", Arc::new(drop)).unwrap();
+        let pool = Pool::start(1, 1, "pool-forget", drop).unwrap();
         let ended = spawn("ends".to_owned(), || ()).unwrap();
         while !ended.is_finished() {
             thread::yield_now();
         }
-        lock(&pool.threads).handles.push(ended);
+        lock(&pool.threads).0.push(ended);
         pool.queue.expect_extra();
         assert_eq!(pool.start_extras(1), 1);
-        assert_eq!(lock(&pool.threads).handles.len(), 2);
+        assert_eq!(lock(&pool.threads).0.len(), 2);
         pool.stop();
     }
 }

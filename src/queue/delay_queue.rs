@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::key::DelayKey;
-use super::line::{Consumer, Waiter};
+use super::line::{Consumer, TaskOrThread};
 use super::shared::Shared;
 use crate::error::ScheduleError;
 use crate::shard::coop;
@@ -180,7 +180,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_pop(&self) -> Option<Expired<T>> {
-        if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) { popped } else { None }
+        if let Poll::Ready(popped) = self.shared.poll(&Consumer::default(), None) { popped } else { None }
     }
 
     /// Returns the first value that is due, and blocks the thread until one is. Returns `None` once nothing more can come:
@@ -270,7 +270,7 @@ impl<T: Send + 'static> DelayQueue<T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let polled = self.poll(&self.consumer, Some(Waiter::Task(cx.waker().clone())));
+        let polled = self.shared.poll(&self.consumer, Some(TaskOrThread::Task(cx.waker().clone())));
         self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
         if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
             coop::spend();
@@ -380,12 +380,12 @@ impl<T: Send + 'static> DelayQueue<T> {
 
     /// Takes the first value that is due. Waits for one until the queue is over, or until `limit`.
     fn pop_until(&self, limit: Option<Instant>) -> Option<Expired<T>> {
-        if let Poll::Ready(popped) = self.poll(&Consumer::default(), None) {
+        if let Poll::Ready(popped) = self.shared.poll(&Consumer::default(), None) {
             return popped;
         }
         let consumer = Consumer::default();
         loop {
-            if let Poll::Ready(popped) = self.poll(&consumer, Some(Waiter::Thread(thread::current()))) {
+            if let Poll::Ready(popped) = self.shared.poll(&consumer, Some(TaskOrThread::Thread(thread::current()))) {
                 return popped;
             }
             let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
@@ -397,12 +397,6 @@ impl<T: Send + 'static> DelayQueue<T> {
             }
             left.map_or_else(thread::park, thread::park_timeout);
         }
-    }
-
-    /// Takes the first value that is due, or has the consumer wait. In the child of a fork, the queue is over.
-    fn poll(&self, consumer: &Consumer, waiter: Option<Waiter>) -> Poll<Option<Expired<T>>> {
-        let Some(values) = self.shared.live() else { return Poll::Ready(None) };
-        values.poll(consumer, waiter).map(|popped| popped.map(|popped| self.shared.expired(popped)))
     }
 
     fn withdraw(&self, consumer: &Consumer) {

@@ -42,7 +42,7 @@ impl<T: Send + 'static, H: Send + Sync + 'static> Expiry<T, H> {
         let is_its = |delivery: &ItemDelivery<T, H>| Arc::ptr_eq(&delivery.queue, &self.queue);
         let new = || ItemDelivery { queue: self.queue.clone(), items: Vec::new(), tasks: 0 };
         let item = self.item.take();
-        deliveries.find(is_its, new).items.extend(item.map(|item| DueItem { item, tick }));
+        deliveries.find(is_its, new).items.extend(item.map(|item| (item, tick)));
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
             Expiry::enter(&queues[queue], value).unwrap().1.deliver(value.into(), &mut deliveries);
         }
         let pop = |queue: usize| match queues[queue].poll(&Consumer::default(), None) {
-            Poll::Ready(Some((value, DueItem { tick, .. }))) => Some((value, tick)),
+            Poll::Ready(Some((value, (_, tick)))) => Some((value, tick)),
             _ => None,
         };
         assert_eq!(pop(0), None, "not yet");

@@ -24,8 +24,8 @@
 //! The waker of a task is foreign code: it may shut the timer down, which waits for callbacks, and a callback may be
 //! blocked in `pop`. So no waker may come before a blocked thread, of any queue. The thread that chooses consumers
 //! unparks such threads itself, and returns the number of tasks. A driver first hands over to all queues of its turn, and
-//! then calls the wakers. So a waiter is a task *or* a thread: if the thread were hidden in a waker, the two could not be
-//! told apart.
+//! then calls the wakers. So a consumer waits as a task *or* a thread: if the thread were hidden in a waker, the two could
+//! not be told apart.
 //!
 //! # The end
 //!
@@ -38,7 +38,7 @@ use std::mem;
 use std::task::{Poll, Waker};
 
 use super::item::{DueItem, Item};
-use super::line::{Consumer, Line, Waiter};
+use super::line::{Consumer, Line, TaskOrThread};
 use super::members::Members;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
@@ -117,33 +117,33 @@ impl<T, H> HandOver<T, H> {
         Some(value)
     }
 
-    /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it gives a
-    /// `waiter`.
-    pub(crate) fn poll(&self, consumer: &Consumer, mut waiter: Option<Waiter>) -> Poll<Option<(T, DueItem<T, H>)>> {
+    /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it says
+    /// what to wake.
+    pub(crate) fn poll(&self, consumer: &Consumer, mut wake: Option<TaskOrThread>) -> Poll<Option<(T, DueItem<T, H>)>> {
         let mut line = lock(&self.line);
         let popped = line.pop();
         let is_over = popped.is_none() && self.is_over();
         let former = match popped {
-            None if !is_over => waiter.take().and_then(|waiter| line.wait(consumer, waiter)),
+            None if !is_over => wake.take().and_then(|wake| line.wait(consumer, wake)),
             _ => line.end_wait(consumer),
         };
         drop(line);
-        if let Some((_, due)) = &popped {
-            self.unlist(&due.item);
+        if let Some((_, (item, _))) = &popped {
+            self.unlist(item);
         }
         // The drop of a waker is foreign code, so it comes last.
-        self.drop_uncalled(former.into_iter().chain(waiter));
+        self.drop_uncalled(former.into_iter().chain(wake));
         if popped.is_none() && !is_over { Poll::Pending } else { Poll::Ready(popped) }
     }
 
     /// Ends the wait of a consumer that will not look again. If it was chosen, another is woken in its place.
     pub(crate) fn withdraw(&self, consumer: &Consumer) {
-        if consumer.arrival() != 0 {
+        if consumer.number() != 0 {
             let mut line = lock(&self.line);
             let values = usize::from(line.was_chosen(consumer));
-            let waiter = line.end_wait(consumer);
+            let former = line.end_wait(consumer);
             self.wake(self.choose(line, values));
-            self.drop_uncalled(waiter);
+            self.drop_uncalled(former);
         }
     }
 
@@ -214,9 +214,9 @@ impl<T, H> HandOver<T, H> {
         let _due = lock(&self.line).remove(item);
     }
 
-    fn drop_uncalled(&self, waiters: impl IntoIterator<Item = Waiter>) {
-        for waiter in waiters {
-            if let Waiter::Task(waker) = waiter {
+    fn drop_uncalled(&self, former: impl IntoIterator<Item = TaskOrThread>) {
+        for former in former {
+            if let TaskOrThread::Task(waker) = former {
                 (self.apply)(mem::drop, waker);
             }
         }
@@ -256,7 +256,7 @@ mod tests {
         let item = item(&queue, 7);
         let members = lock(&queue.members);
         thread::scope(|scope| {
-            let driver = scope.spawn(|| queue.add_due(vec![DueItem { item, tick: 0 }]));
+            let driver = scope.spawn(|| queue.add_due(vec![(item, 0)]));
             let waits = (0..500).all(|_| {
                 thread::sleep(Duration::from_millis(10));
                 !driver.is_finished()
@@ -264,14 +264,14 @@ mod tests {
             drop(members);
             assert!(!waits);
         });
-        assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, _)))));
+        assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, ..)))));
     }
 
     #[test]
     fn a_value_that_is_removed_when_it_is_due_leaves_nothing() {
         let queue = Queue::new(|act, waker| act(waker));
         let item = item(&queue, 7);
-        queue.add_due(vec![DueItem { item: item.clone(), tick: 0 }]);
+        queue.add_due(vec![(item.clone(), 0)]);
         assert_eq!((queue.remove(&item, true), Arc::strong_count(&item)), (Some(7), 1));
     }
 }

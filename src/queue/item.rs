@@ -61,9 +61,5 @@ impl<T, H> Drop for Item<T, H> {
 // SAFETY: threads share the flag and the handle. The value goes to one thread, which owns it from then on.
 unsafe impl<T: Send, H: Send + Sync> Sync for Item<T, H> {}
 
-/// An item whose deadline has come.
-pub(crate) struct DueItem<T, H> {
-    pub(crate) item: Arc<Item<T, H>>,
-    /// The tick at which it became due.
-    pub(crate) tick: u64,
-}
+/// An item whose deadline has come, and the tick at which it became due.
+pub(crate) type DueItem<T, H> = (Arc<Item<T, H>>, u64);

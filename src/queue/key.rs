@@ -58,7 +58,7 @@ impl<T> DelayKey<T> {
         handle.live()?;
         // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
         let was_waiting = handle.cancel();
-        Some(self.values.remove(&self.item, !was_waiting)?.value)
+        Some(self.values.remove(&self.item, !was_waiting)?.0)
     }
 
     /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it

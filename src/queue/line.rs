@@ -2,10 +2,10 @@
 //!
 //! # Which consumers are woken
 //!
-//! A consumer that finds nothing leaves a [`Waiter`] here, by the number of its *arrival*. Each value that becomes due
-//! chooses the next consumer in the order of these. A consumer that was chosen may find that another has taken the
-//! value; then it waits again. If it withdraws without a look, the next in turn is chosen in its place while a value is
-//! due. So a wake-up is never lost with the consumer that received it.
+//! A consumer that finds nothing waits here, by a number. Each value that becomes due chooses the next consumer in the
+//! order of these. A consumer that was chosen may find that another has taken the value; then it waits again. If it
+//! withdraws without a look, the next in turn is chosen in its place while a value is due. So a wake-up is never lost
+//! with the consumer that received it.
 //!
 //! The waker of a consumer that was chosen stays here until a thread calls it. A thread that chooses calls as many
 //! wakers as it has chosen, the first in turn. So the thread that ends a queue calls all of them, also those which
@@ -21,13 +21,13 @@ use crate::sync::{AtomicU64, Ordering};
 /// One that waits in a queue: a clone that is polled, or a thread that is blocked.
 #[derive(Default)]
 pub(crate) struct Consumer {
-    /// Its arrival. 0: it does not wait, and was not chosen since its last look. Written under the consumers' lock
-    /// only.
-    arrival: AtomicU64,
+    /// The number by which it waits: the lowest is chosen first. 0: it does not wait, and was not chosen since its last
+    /// look. Written under the consumers' lock only.
+    number: AtomicU64,
 }
 
-/// How a consumer that waits is woken.
-pub(crate) enum Waiter {
+/// What to wake for a consumer that waits.
+pub(crate) enum TaskOrThread {
     /// A task, by its waker.
     Task(Waker),
     /// A thread that is parked. It runs no foreign code between its look and its park, which could take the `unpark`.
@@ -35,35 +35,35 @@ pub(crate) enum Waiter {
 }
 
 impl Consumer {
-    pub(super) fn arrival(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         // Relaxed, here and below: under the lock, or by the owner of the consumer.
-        self.arrival.load(Ordering::Relaxed)
+        self.number.load(Ordering::Relaxed)
     }
 }
 
 pub(super) struct Line<T, H> {
     /// Items that are due, by their numbers.
     ready: BTreeMap<u64, DueItem<T, H>>,
+    /// The consumers that wait, and the tasks that were chosen and not called, by their numbers.
+    waiting: BTreeMap<u64, TaskOrThread>,
+    /// The last number that an item or a consumer was given.
     last_number: u64,
-    /// The consumers that wait, and the tasks that were chosen and not called, by their arrivals.
-    waiting: BTreeMap<u64, Waiter>,
-    last_arrival: u64,
-    /// The arrival that was chosen last. Those before it were chosen, too.
+    /// The number of the consumer that was chosen last. Those before it were chosen, too.
     chosen: u64,
 }
 
 impl<T, H> Line<T, H> {
     pub(super) fn new() -> Self {
-        Self { ready: BTreeMap::new(), last_number: 0, waiting: BTreeMap::new(), last_arrival: 0, chosen: 0 }
+        Self { ready: BTreeMap::new(), waiting: BTreeMap::new(), last_number: 0, chosen: 0 }
     }
 
     /// Adds items that are due, except those that were removed meanwhile.
     pub(super) fn add_due(&mut self, items: Vec<DueItem<T, H>>) {
-        for due in items.into_iter().filter(|due| !due.item.is_claimed()) {
+        for (item, tick) in items.into_iter().filter(|(item, _)| !item.is_claimed()) {
             self.last_number += 1;
             // Relaxed, here and below: under the lock.
-            due.item.number.store(self.last_number, Ordering::Relaxed);
-            self.ready.insert(self.last_number, due);
+            item.number.store(self.last_number, Ordering::Relaxed);
+            self.ready.insert(self.last_number, (item, tick));
         }
     }
 
@@ -75,36 +75,36 @@ impl<T, H> Line<T, H> {
     /// Takes the first value that is due, and returns it with its item.
     pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, H>)> {
         // One whose value was claimed is about to be removed here.
-        while let Some((_, due)) = self.ready.pop_first() {
-            if let Some(value) = due.item.claim() {
-                return Some((value, due));
+        while let Some((_, (item, tick))) = self.ready.pop_first() {
+            if let Some(value) = item.claim() {
+                return Some((value, (item, tick)));
             }
         }
         None
     }
 
-    /// Has the consumer wait, which has looked in vain. It keeps its arrival if it was not chosen. Returns its former
-    /// waiter.
-    pub(super) fn wait(&mut self, consumer: &Consumer, waiter: Waiter) -> Option<Waiter> {
-        let former = self.waiting.remove(&consumer.arrival());
-        if consumer.arrival() <= self.chosen {
-            self.last_arrival += 1;
-            consumer.arrival.store(self.last_arrival, Ordering::Relaxed);
+    /// Has the consumer wait, which has looked in vain. It keeps its number if it was not chosen. Returns what was to be
+    /// woken for it before.
+    pub(super) fn wait(&mut self, consumer: &Consumer, wake: TaskOrThread) -> Option<TaskOrThread> {
+        let former = self.waiting.remove(&consumer.number());
+        if consumer.number() <= self.chosen {
+            self.last_number += 1;
+            consumer.number.store(self.last_number, Ordering::Relaxed);
         }
-        self.waiting.insert(consumer.arrival(), waiter);
+        self.waiting.insert(consumer.number(), wake);
         former
     }
 
-    /// Ends the wait of a consumer. Returns its waiter, if that was not called.
-    pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<Waiter> {
-        let arrival = consumer.arrival();
-        consumer.arrival.store(0, Ordering::Relaxed);
-        self.waiting.remove(&arrival)
+    /// Ends the wait of a consumer. Returns what was to be woken for it, if that was not woken.
+    pub(super) fn end_wait(&mut self, consumer: &Consumer) -> Option<TaskOrThread> {
+        let number = consumer.number();
+        consumer.number.store(0, Ordering::Relaxed);
+        self.waiting.remove(&number)
     }
 
     /// Returns whether the consumer was chosen since its last look.
     pub(super) fn was_chosen(&self, consumer: &Consumer) -> bool {
-        (1..=self.chosen).contains(&consumer.arrival())
+        (1..=self.chosen).contains(&consumer.number())
     }
 
     /// Chooses as many consumers in turn as there are `values` for them, or all if the queue is `over`. Returns what to
@@ -115,13 +115,13 @@ impl<T, H> Line<T, H> {
         let mut threads = Vec::new();
         let mut tasks = 0;
         while threads.len() + tasks < most {
-            let Some((&arrival, waiter)) = self.waiting.range(self.chosen + 1..).next() else { break };
-            self.chosen = arrival;
-            match waiter {
-                Waiter::Task(_) => tasks += 1,
-                Waiter::Thread(thread) => {
+            let Some((&number, wake)) = self.waiting.range(self.chosen + 1..).next() else { break };
+            self.chosen = number;
+            match wake {
+                TaskOrThread::Task(_) => tasks += 1,
+                TaskOrThread::Thread(thread) => {
                     threads.push(thread.clone());
-                    self.waiting.remove(&arrival);
+                    self.waiting.remove(&number);
                 }
             }
         }
@@ -131,7 +131,7 @@ impl<T, H> Line<T, H> {
     /// Takes the waker of the first task that was chosen.
     pub(super) fn next_chosen(&mut self) -> Option<Waker> {
         let first = self.waiting.first_entry().filter(|first| *first.key() <= self.chosen)?;
-        let Waiter::Task(waker) = first.remove() else { unreachable!("a thread is woken when it is chosen") };
+        let TaskOrThread::Task(waker) = first.remove() else { unreachable!("a thread is woken when it is chosen") };
         Some(waker)
     }
 }

@@ -7,13 +7,15 @@ use std::mem::{self, ManuallyDrop};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Instant;
 
 use super::delay_queue::Expired;
 use super::expiry::Expiry;
 use super::hand_over::HandOver;
-use super::item::{DueItem, Item};
+use super::item::Item;
 use super::key::DelayKey;
+use super::line::{Consumer, TaskOrThread};
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::error::ScheduleError;
@@ -31,16 +33,9 @@ pub(super) struct Shared<T: Send + 'static> {
     next: AtomicUsize,
 }
 
-pub(super) type Values<T> = HandOver<Stored<T>, TimerHandle>;
-pub(super) type Value<T> = Item<Stored<T>, TimerHandle>;
-
-/// A value with the deadline that its push gave.
-pub(super) struct Stored<T> {
-    pub(super) value: T,
-    requested: Requested,
-    /// The tick of the deadline.
-    tick: u64,
-}
+/// Each value has the deadline that its push gave, as requested and as a tick.
+pub(super) type Values<T> = HandOver<(T, (Requested, u64)), TimerHandle>;
+pub(super) type Value<T> = Item<(T, (Requested, u64)), TimerHandle>;
 
 impl<T: Send + 'static> Shared<T> {
     pub(super) fn new(timer: &Timer) -> Self {
@@ -65,11 +60,11 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
         // Relaxed: only spreads the threads, and guards nothing.
         let choose = || Shard::choose_home(&self.shards, self.next.fetch_add(1, Ordering::Relaxed));
-        let stored = Stored { value, requested: deadline.requested, tick: deadline.tick };
-        let entered = if self.live().is_some() { Expiry::enter(&self.values, stored) } else { Err(stored) };
-        let (item, expiry) = entered.map_err(|stored| {
+        let value = (value, (deadline.requested, deadline.tick));
+        let entered = if self.live().is_some() { Expiry::enter(&self.values, value) } else { Err(value) };
+        let (item, expiry) = entered.map_err(|(value, _)| {
             Shard::reject(self.service, choose);
-            ScheduleError::Shutdown(stored.value)
+            ScheduleError::Shutdown(value)
         })?;
         let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
@@ -83,8 +78,8 @@ impl<T: Send + 'static> Shared<T> {
             }
             Err(rejection) => {
                 drop(ManuallyDrop::into_inner(callback));
-                let stored = item.claim().expect("without a timer, no other thread has the item");
-                Err(rejection.map(|()| stored.value))
+                let (value, _) = item.claim().expect("without a timer, no other thread has the item");
+                Err(rejection.map(|()| value))
             }
         }
     }
@@ -92,25 +87,32 @@ impl<T: Send + 'static> Shared<T> {
     /// Takes all values, except those whose push has not returned.
     pub(super) fn drain(&self) -> impl Iterator<Item = (Instant, T)> {
         let drained = self.live().map(|values| values.drain());
-        drained.into_iter().flatten().map(|(stored, item)| {
+        drained.into_iter().flatten().map(|((value, pushed), item)| {
             let handle = item.handle.get().expect("set before the item is listed");
             handle.cancel();
-            (self.deadline(&stored, handle.exact(), handle.last_tick()), stored.value)
+            (self.deadline(pushed, handle.exact(), handle.last_tick()), value)
         })
     }
 
-    /// Returns a value that has come out, with its deadline.
-    pub(super) fn expired(&self, (stored, due): (Stored<T>, DueItem<Stored<T>, TimerHandle>)) -> Expired<T> {
-        let exact = due.item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
-        Expired { deadline: self.deadline(&stored, exact, due.tick), value: stored.value }
+    /// Takes the first value that is due, with its deadline, as [`HandOver::poll`] does. In the child of a fork, the queue
+    /// is over.
+    pub(super) fn poll(&self, consumer: &Consumer, wake: Option<TaskOrThread>) -> Poll<Option<Expired<T>>> {
+        let Some(values) = self.live() else { return Poll::Ready(None) };
+        let popped = values.poll(consumer, wake);
+        popped.map(|popped| {
+            popped.map(|((value, pushed), (item, tick))| {
+                let exact = item.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact);
+                Expired { deadline: self.deadline(pushed, exact, tick), value }
+            })
+        })
     }
 
-    /// Returns the last deadline of a value, whose tick is `tick`.
-    fn deadline(&self, stored: &Stored<T>, exact: u64, tick: u64) -> Instant {
+    /// Returns the last deadline of a value, whose tick is `tick`. Its push gave `requested`, with the tick `pushed`.
+    fn deadline(&self, (requested, pushed): (Requested, u64), exact: u64, tick: u64) -> Instant {
         // A push or a reset that has not returned may not have noted its deadline yet. So what is noted is shown only if
         // it agrees with the tick.
         match exact {
-            UNKNOWN_NANOS if stored.tick == tick => self.ticks().display_requested(stored.requested),
+            UNKNOWN_NANOS if pushed == tick => self.ticks().display_requested(requested),
             _ => self.ticks().display_deadline(tick, exact),
         }
     }

@@ -87,7 +87,7 @@ impl Shard {
     }
 
     /// Counts the end of a timer, and releases its permit under `max_pending`.
-    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Count) {
+    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Counter) {
         self.release_permit();
         thread_state::with(self, |thread| thread.count(which));
     }

@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 use super::counter_registry::Registered;
 use super::shard::Shard;
 use crate::engine::memory::Cache;
-use crate::stats::{Count, ThreadCounters};
+use crate::stats::{Counter, ThreadCounters};
 
 /// An id that no shard and no service has.
 const NONE: u64 = 0;
@@ -83,13 +83,13 @@ struct States(RefCell<List>);
 impl ThreadState {
     /// Adds one to the counter that `which` names.
     #[inline(always)]
-    pub(super) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
+    pub(super) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
         self.add(which, 1);
     }
 
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
-    pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Count, more: u64) {
+    pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Counter, more: u64) {
         which(&self.registered.counters).add(more, self.temporary.is_some());
     }
 

@@ -10,31 +10,31 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::count::Count;
-use super::lateness::Recorder;
+use super::counter::Counter;
+use super::lateness::ThreadLateness;
 use super::totals::ShardStats;
 
 /// The counters of one thread in one shard.
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
-    pub(crate) scheduled: Count,
-    pub(crate) fired: Count,
-    pub(crate) completed: Count,
-    pub(crate) cancelled: Count,
-    pub(crate) unfired: Count,
-    pub(crate) rearmed: Count,
-    pub(crate) enqueued: Count,
-    pub(crate) panicked: Count,
-    pub(crate) rejected: Count,
-    pub(crate) wakeups: Count,
+    pub(crate) scheduled: Counter,
+    pub(crate) fired: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) cancelled: Counter,
+    pub(crate) unfired: Counter,
+    pub(crate) rearmed: Counter,
+    pub(crate) enqueued: Counter,
+    pub(crate) panicked: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) wakeups: Counter,
     /// Allocated by the thread's first run. Most threads run no callbacks.
-    lateness: OnceLock<Box<Recorder>>,
+    lateness: OnceLock<Box<ThreadLateness>>,
 }
 
 impl ThreadCounters {
     #[inline]
     pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
-        self.lateness.get_or_init(Recorder::new).record(lateness, shared);
+        self.lateness.get_or_init(ThreadLateness::new).record(lateness, shared);
     }
 
     /// Returns the number of timers that ended on this thread.
@@ -56,8 +56,8 @@ impl ThreadCounters {
         sum.panicked += self.panicked.get();
         sum.rejected += self.rejected.get();
         sum.wakeups += self.wakeups.get();
-        if let Some(recorder) = self.lateness.get() {
-            recorder.add_to(&mut sum.lateness);
+        if let Some(lateness) = self.lateness.get() {
+            lateness.add_to(&mut sum.lateness);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use super::count::Count;
+use super::counter::Counter;
 
 /// The logarithm of the number of buckets in an octave. The width of a bucket is at most an eighth of its values.
 const FINENESS: u32 = 3;
@@ -161,14 +161,14 @@ impl AddAssign<&Lateness> for Lateness {
 }
 
 /// A histogram that one thread writes and others read.
-pub(super) struct Recorder {
-    buckets: [Count; BUCKETS],
-    max: Count,
+pub(super) struct ThreadLateness {
+    buckets: [Counter; BUCKETS],
+    max: Counter,
 }
 
-impl Recorder {
+impl ThreadLateness {
     pub(crate) fn new() -> Box<Self> {
-        Box::new(Self { buckets: std::array::from_fn(|_| Count::default()), max: Count::default() })
+        Box::new(Self { buckets: std::array::from_fn(|_| Counter::default()), max: Counter::default() })
     }
 
     #[inline]
@@ -180,7 +180,7 @@ impl Recorder {
 
     /// Adds the recorded runs to `sum`.
     pub(crate) fn add_to(&self, sum: &mut Lateness) {
-        sum.add(self.buckets.iter().map(Count::get), self.max.get());
+        sum.add(self.buckets.iter().map(Counter::get), self.max.get());
     }
 }
 

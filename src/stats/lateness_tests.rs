@@ -19,10 +19,10 @@ fn a_bucket_holds_what_belongs_to_it() {
 #[test]
 fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
     let parts = [9, 3].map(|millis| {
-        let recorder = Recorder::new();
+        let of_thread = ThreadLateness::new();
         let mut part = Lateness::default();
-        recorder.record(Duration::from_millis(millis), false);
-        recorder.add_to(&mut part);
+        of_thread.record(Duration::from_millis(millis), false);
+        of_thread.add_to(&mut part);
         part
     });
     let mut sum = Lateness::default();
@@ -35,10 +35,10 @@ fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
 #[test]
 fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
     for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
-        let recorder = Recorder::new();
+        let of_thread = ThreadLateness::new();
         let mut lateness = Lateness::default();
-        recorder.record(Duration::from_nanos(nanos), false);
-        recorder.add_to(&mut lateness);
+        of_thread.record(Duration::from_nanos(nanos), false);
+        of_thread.add_to(&mut lateness);
         let buckets: Vec<_> = lateness.buckets().collect();
         let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
         let bound = bound.as_nanos() as u64;
@@ -50,15 +50,15 @@ fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
 
 #[test]
 fn quantiles_tell_what_was_recorded() {
-    let recorder = Recorder::new();
+    let of_thread = ThreadLateness::new();
     let read = || {
         let mut lateness = Lateness::default();
-        recorder.add_to(&mut lateness);
+        of_thread.add_to(&mut lateness);
         lateness
     };
     assert_eq!(read().quantile(0.5), Duration::ZERO);
     for micros in 1..=1000 {
-        recorder.record(Duration::from_micros(micros), micros % 2 == 0);
+        of_thread.record(Duration::from_micros(micros), micros % 2 == 0);
     }
     let lateness = read();
     assert_eq!(lateness.count(), 1000);

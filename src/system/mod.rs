@@ -18,4 +18,4 @@ pub(crate) use cores::parallelism;
 pub(crate) use pages::{Pages, page_size};
 pub(crate) use process::{OpenIn, Process};
 pub(crate) use scheduling::Scheduling;
-pub(crate) use thread_status::Tid;
+pub(crate) use thread_status::ThreadStatus;

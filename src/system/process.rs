@@ -24,8 +24,8 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Returns a number that is greater than those of the processes from which this one was forked.
-    pub(crate) fn generation(self) -> usize {
+    /// Returns the count of forks, which is greater in a child than in its parent.
+    pub(crate) fn forks(self) -> usize {
         self.0 as usize
     }
 

@@ -9,21 +9,16 @@ use core_affinity::CoreId;
 
 /// The settings of one own thread. They are best effort: a refusal by the system is ignored.
 pub(crate) struct Scheduling {
-    pinned: Option<Pinned>,
+    /// The core of a pinned thread, and the cores that it was started with.
+    pinned: Option<(CoreId, Cores)>,
     /// Whether these settings are in force.
     applied: bool,
-}
-
-/// The core of a pinned thread, and the cores that it was started with.
-struct Pinned {
-    core: CoreId,
-    inherited: Cores,
 }
 
 impl Scheduling {
     /// Creates settings for the calling thread, and does not apply them yet. With a `core`, they pin the thread to it.
     pub(crate) fn new(core: Option<CoreId>) -> Self {
-        let pinned = core.and_then(|core| Some(Pinned { core, inherited: Cores::of_this_thread()? }));
+        let pinned = core.and_then(|core| Some((core, Cores::of_this_thread()?)));
         Self { pinned, applied: false }
     }
 
@@ -32,8 +27,8 @@ impl Scheduling {
     pub(crate) fn apply(&mut self) {
         if !std::mem::replace(&mut self.applied, true) {
             set_slack(LEAST_SLACK);
-            if let Some(pinned) = &self.pinned {
-                core_affinity::set_for_current(pinned.core);
+            if let Some((core, _)) = self.pinned {
+                core_affinity::set_for_current(core);
             }
         }
     }
@@ -43,8 +38,8 @@ impl Scheduling {
     pub(crate) fn run_foreign<R>(&mut self, f: impl FnOnce() -> R) -> R {
         if std::mem::replace(&mut self.applied, false) {
             set_slack(INHERITED_SLACK);
-            if let Some(pinned) = &self.pinned {
-                pinned.inherited.set_for_this_thread();
+            if let Some((_, inherited)) = &self.pinned {
+                inherited.set_for_this_thread();
             }
         }
         f()

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-/// The system's id of a thread of this process.
+/// A thread of this process, by the system's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tid(i32);
+pub(crate) struct ThreadStatus(i32);
 
-impl Tid {
-    /// Returns the calling thread. `None` if the system does not report whether a thread is asleep.
-    pub(crate) fn current() -> Option<Self> {
+impl ThreadStatus {
+    /// Returns that of the calling thread. `None` if the system does not report whether a thread is asleep.
+    pub(crate) fn of_this_thread() -> Option<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             // SAFETY: the call has no preconditions, because it takes no arguments and returns a number. Not every C
@@ -60,14 +60,14 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_is_asleep_and_one_that_spins_is_not() {
-        let this = Tid::current().unwrap();
+        let this = ThreadStatus::of_this_thread().unwrap();
         assert_eq!(this.sleeps_if_asleep(), None, "it runs this test");
         let (stop, spinning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         let (sender, receiver) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let (stopped, spins) = (stop.clone(), spinning.clone());
         let thread = thread::spawn(move || {
-            sender.send(Tid::current().unwrap()).unwrap();
+            sender.send(ThreadStatus::of_this_thread().unwrap()).unwrap();
             while spins.load(SeqCst) {}
             while !stopped.load(SeqCst) {
                 let _ = ended.recv();

@@ -1,7 +1,7 @@
 //! `Periodic`: a callback that runs more than once.
 //!
 //! A worker calls [`PeriodicCallback::run`] for each run, and the engine arms the entry for the tick that it returns.
-//! The *rule* of a schedule runs the callback and returns the next deadline; `schedule.rs` has the rules.
+//! The `run` of a schedule runs the callback and returns the next deadline; `schedule.rs` has them.
 //!
 //! | schedule    | the next run                                                    |
 //! |-------------|-----------------------------------------------------------------|
@@ -15,13 +15,13 @@ use std::time::Instant;
 use crate::clock::{Deadline, Requested, Ticks};
 use crate::engine::entry::PeriodicCallback;
 
-/// A periodic callback and its rule, with the exact deadline of its next run.
+/// A periodic callback and its schedule, with the exact deadline of its next run.
 ///
 /// The entry has only the tick. Periods that are counted from rounded ticks would drift.
 pub(super) struct Periodic<F, R> {
     pub(super) f: F,
     /// Runs `f`, whose deadline is the given instant. Returns the next deadline, or `None` to end the timer.
-    pub(super) rule: R,
+    pub(super) run: R,
     pub(super) ticks: Ticks,
     pub(super) next: Requested,
 }
@@ -32,7 +32,7 @@ where
     R: FnMut(&mut F, Instant, &Ticks) -> Option<Deadline> + Send,
 {
     fn run(&mut self) -> Option<u64> {
-        let next = (self.rule)(&mut self.f, self.ticks.display_requested(self.next), &self.ticks)?;
+        let next = (self.run)(&mut self.f, self.ticks.display_requested(self.next), &self.ticks)?;
         self.next = next.requested;
         Some(next.tick)
     }

@@ -213,13 +213,13 @@ impl Timer {
         scheduled.map_err(|rejection| rejection.map(|()| ManuallyDrop::into_inner(f)))
     }
 
-    /// Schedules `f` to run by `rule`, which is as for [`Periodic`].
-    fn periodic<F, R>(&self, first: Deadline, f: F, rule: R) -> Result<TimerHandle, ScheduleError<F>>
+    /// Schedules `f` at `first`, and then as [`Periodic`] does by `run`.
+    fn periodic<F, R>(&self, first: Deadline, f: F, run: R) -> Result<TimerHandle, ScheduleError<F>>
     where
         F: Send + 'static,
         R: FnMut(&mut F, Instant, &Ticks) -> Option<Deadline> + Send + 'static,
     {
-        let periodic = Periodic { f, rule, ticks: self.0.ticks.clone(), next: first.requested };
+        let periodic = Periodic { f, run, ticks: self.0.ticks.clone(), next: first.requested };
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
         let write = |place: *mut Callback| unsafe { callback.write(place) };

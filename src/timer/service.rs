@@ -40,7 +40,7 @@ use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
-use crate::executor::{self, BorrowedPool, Dispatcher, Executor, JobQueue, Pool};
+use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
 use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook, thread_state};
@@ -75,8 +75,8 @@ pub(super) struct Service {
     open: OpenIn,
     /// The shutdown takes them. The drop of the service, in the child of a fork, leaves them to the parent.
     threads: Mutex<ManuallyDrop<Threads>>,
-    /// The queue of the timer's own pool. `None` with another executor.
-    queue: Option<Arc<JobQueue>>,
+    /// The timer's own pool. `None` with another executor.
+    pool: Option<Arc<Pool>>,
 }
 
 impl Service {
@@ -96,12 +96,11 @@ impl Service {
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let reporter = reporter.clone();
-                let panicked = move |payload| Shard::report_panic_if_alive(reporter.get(), payload);
-                let name = &builder.thread_name;
-                let pool = Pool::start(threads, builder.max_extra_threads, name, Arc::new(panicked))?;
+                let on_panic = move |payload| Shard::report_panic_if_alive(reporter.get(), payload);
+                let pool = Pool::start(threads, builder.max_extra_threads, &builder.thread_name, on_panic)?;
                 (Dispatcher::Own(pool.clone()), Some(pool))
             }
-            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(pool))), None),
+            Executor::Rayon(pool) => (Dispatcher::Borrowed(Arc::new(BorrowedPool::new(Some(pool)))), None),
             Executor::RayonGlobal => (Dispatcher::Borrowed(Arc::new(BorrowedPool::global()?)), None),
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
@@ -136,7 +135,7 @@ impl Service {
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             open,
-            queue: pool.as_ref().map(|pool| pool.queue().clone()),
+            pool: pool.clone(),
             threads: Mutex::new(ManuallyDrop::new(Threads {
                 own: Vec::new(),
                 shard_set: Some(shard_set.clone()),
@@ -197,7 +196,7 @@ impl Service {
 
     /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
     fn is_on_pool(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| executor::serves_here(Arc::as_ptr(queue)))
+        self.pool.as_ref().is_some_and(|pool| pool.has_this_thread())
     }
 
     /// Counts a timer that is rejected before it comes to a shard.
@@ -224,8 +223,8 @@ impl Service {
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats::of(self.shards.iter().map(|shard| shard.stats()).collect());
         // In the child of a fork, a thread of the parent may have the lock of the queue for ever.
-        if let Some(queue) = self.queue.as_ref().filter(|_| !self.shards[0].is_inherited()) {
-            (stats.extra_threads, stats.extra_threads_needed) = queue.extra_threads();
+        if let Some(pool) = self.pool.as_ref().filter(|_| !self.shards[0].is_inherited()) {
+            (stats.extra_threads, stats.extra_threads_needed) = pool.queue().extra_threads();
         }
         stats
     }
@@ -257,8 +256,8 @@ impl Service {
         });
         let on_pool = self.is_on_pool();
         // So the workers end.
-        if let Some(queue) = &self.queue {
-            queue.close();
+        if let Some(pool) = &self.pool {
+            pool.queue().close();
         }
         let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be

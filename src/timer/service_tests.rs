@@ -42,9 +42,9 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
             unsafe { libc::_exit(if is_passed { 42 } else { 1 }) }
         }
     };
-    let pool = timer.0.queue.as_ref().unwrap();
+    let pool = timer.0.pool.as_ref().unwrap();
     let locked = lock(&timer.0.queues.0);
-    let child = pool.while_locked(fork_and_use);
+    let child = pool.queue().while_locked(fork_and_use);
     drop(locked);
     for _ in 0..2000 {
         thread::sleep(SEC / 100);

@@ -129,12 +129,12 @@ impl Timer {
     /// # });
     /// ```
     pub fn global() -> &'static Timer {
-        // One for each generation of forked processes. So a child does not wait for a thread of its parent that was
-        // inside of the first call.
+        // One for each count of forks. So a child does not wait for a thread of its parent that was inside of the first
+        // call.
         static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
         GLOBAL.iter().find_map(OnceLock::get).unwrap_or_else(|| {
-            let generation = Process::current().generation().min(GLOBAL.len() - 1);
-            GLOBAL[generation].get_or_init(|| Timer::new().expect("the process's timer starts"))
+            let forks = Process::current().forks().min(GLOBAL.len() - 1);
+            GLOBAL[forks].get_or_init(|| Timer::new().expect("the process's timer starts"))
         })
     }
 

@@ -58,7 +58,7 @@ impl Dispatcher {
         || false
     }
 
-    pub(crate) fn dispatch<B: Batch>(&self, batch: B, panicked: impl Fn(Box<dyn Any + Send>)) {
+    pub(crate) fn dispatch<B: Batch>(&self, batch: B, on_panic: impl Fn(Box<dyn Any + Send>)) {
         match self {
             Self::Own(pool) => match **pool {},
             Self::Borrowed(pool) => match **pool {},
@@ -67,7 +67,7 @@ impl Dispatcher {
                 for single in batch.into_singles() {
                     let execute = || custom.execute(Box::new(move || single.run(&|| ())));
                     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(execute)) {
-                        panicked(payload);
+                        on_panic(payload);
                     }
                 }
             }
@@ -86,13 +86,13 @@ impl Pool {
         _threads: usize,
         _max_extra: usize,
         _name: &str,
-        _panicked: Arc<impl Fn(Box<dyn Any + Send>)>,
+        _on_panic: impl Fn(Box<dyn Any + Send>),
     ) -> Result<Arc<Self>, BuildError> {
         Err(BuildError::NoPoolThreads)
     }
 
-    pub(crate) fn new(pool: Self) -> Self {
-        pool
+    pub(crate) fn new(pool: Option<Self>) -> Self {
+        pool.expect("there is no global pool")
     }
 
     pub(crate) fn global() -> Result<Self, BuildError> {
@@ -103,7 +103,11 @@ impl Pool {
         match *self {}
     }
 
-    pub(crate) fn queue(&self) -> &Arc<JobQueue> {
+    pub(crate) fn queue(&self) -> &JobQueue {
+        match *self {}
+    }
+
+    pub(crate) fn has_this_thread(&self) -> bool {
         match *self {}
     }
 
@@ -122,10 +126,6 @@ impl Pool {
     pub(crate) fn next_check(&self) -> Option<Instant> {
         match *self {}
     }
-}
-
-pub(crate) fn serves_here(_: *const JobQueue) -> bool {
-    false
 }
 
 pub(crate) fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -13,7 +13,7 @@ use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::queue::expiry::Expiry;
 use crate::queue::hand_over::HandOver;
 use crate::queue::item::Item;
-use crate::queue::line::{Consumer, Waiter};
+use crate::queue::line::{Consumer, TaskOrThread};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
@@ -40,8 +40,8 @@ impl Sleeper {
         StdArc::new(Self(Notify::new()))
     }
 
-    fn waiter(self: &StdArc<Self>) -> Waiter {
-        Waiter::Task(Waker::from(self.clone()))
+    fn task(self: &StdArc<Self>) -> TaskOrThread {
+        TaskOrThread::Task(Waker::from(self.clone()))
     }
 }
 
@@ -70,7 +70,7 @@ fn publish<const N: usize>(expiries: [(Expiry<Value, ()>, u64); N]) -> Vec<Box<d
 /// Takes what is due, without waiting.
 fn try_pop(queue: &Queue) -> Option<u32> {
     match queue.poll(&Consumer::default(), None) {
-        Poll::Ready(popped) => popped.map(|(value, _)| *value),
+        Poll::Ready(popped) => popped.map(|(value, ..)| *value),
         Poll::Pending => None,
     }
 }
@@ -82,8 +82,8 @@ fn pop(queue: &Queue) -> Option<(u32, u64)> {
 
 fn wait(queue: &Queue, consumer: &Consumer, sleeper: &StdArc<Sleeper>) -> Option<(u32, u64)> {
     loop {
-        match queue.poll(consumer, Some(sleeper.waiter())) {
-            Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
+        match queue.poll(consumer, Some(sleeper.task())) {
+            Poll::Ready(popped) => return popped.map(|(value, (_, tick))| (*value, tick)),
             Poll::Pending => sleeper.0.wait(),
         }
     }
@@ -94,8 +94,8 @@ fn block_and_pop(queue: &Queue) -> Option<(u32, u64)> {
     let consumer = Consumer::default();
     let thread = Thread(Arc::new(Notify::new()));
     loop {
-        match queue.poll(&consumer, Some(Waiter::Thread(thread.clone()))) {
-            Poll::Ready(popped) => return popped.map(|(value, due)| (*value, due.tick)),
+        match queue.poll(&consumer, Some(TaskOrThread::Thread(thread.clone()))) {
+            Poll::Ready(popped) => return popped.map(|(value, (_, tick))| (*value, tick)),
             Poll::Pending => thread.0.wait(),
         }
     }
@@ -194,7 +194,7 @@ fn a_consumer_that_withdraws_against_expiry() {
         let (_, expiry) = enter(&queue, 7);
         let consumers = [(); 2].map(|()| (Consumer::default(), Sleeper::new()));
         for (consumer, sleeper) in &consumers {
-            assert!(queue.poll(consumer, Some(sleeper.waiter())).is_pending());
+            assert!(queue.poll(consumer, Some(sleeper.task())).is_pending());
         }
         let driver = thread::spawn(move || deliver([(expiry, 5)]));
         let [(first, _), (second, sleeper)] = consumers;
@@ -215,7 +215,7 @@ fn close_against_a_waker_that_is_not_called() {
         let [expiry, unused] = [1, 2].map(|value| enter(&queue, value).1);
         let consumer = Consumer::default();
         let sleeper = Sleeper::new();
-        assert!(queue.poll(&consumer, Some(sleeper.waiter())).is_pending());
+        assert!(queue.poll(&consumer, Some(sleeper.task())).is_pending());
         let driver = thread::spawn(move || publish([(expiry, 5)]));
         queue.wake(queue.close());
         let delivery = driver.join().unwrap();
@@ -279,7 +279,7 @@ fn close_against_a_held_close() {
         };
         let queue: Queue = Arc::new(HandOver::new(apply));
         let (_, expiry) = enter(&queue, 7);
-        assert!(queue.poll(&Consumer::default(), Some(Sleeper::new().waiter())).is_pending());
+        assert!(queue.poll(&Consumer::default(), Some(Sleeper::new().task())).is_pending());
         let closes = queue.clone();
         let user = thread::spawn(move || closes.wake(closes.close()));
         queue.hold();

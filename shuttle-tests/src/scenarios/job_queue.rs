@@ -1,6 +1,6 @@
 //! The queue of a pool's batches.
 //!
-//! No job waits while a worker is parked or while all are blocked, and no thread runs a callback on top of another.
+//! No job waits while a worker is idle or while all are blocked, and no thread runs a callback on top of another.
 //! Callbacks here wait for each other. If the queue keeps its promise, they all run, and the workers end when the queue
 //! is closed. Otherwise shuttle finds a deadlock.
 
@@ -13,7 +13,7 @@ use super::pool::{Barrier, Callback, Pool};
 
 /// Each of three workers must get a batch, because the callbacks of three batches wait for each other, three times.
 #[test]
-fn no_job_waits_while_a_worker_is_parked() {
+fn no_job_waits_while_a_worker_is_idle() {
     explore(|| {
         let (pool, threads) = Pool::start(3);
         for _ in 0..3 {
@@ -73,9 +73,9 @@ fn busy_until(begun: &Barrier, gate: &Barrier) -> Callback {
     })
 }
 
-/// All workers are blocked, twice, and callbacks wait, so extra workers run them. Idle extra workers are called again.
+/// All workers are blocked, twice, and callbacks wait, so extra threads run them. Idle extra threads are called again.
 #[test]
-fn extra_workers_run_jobs_while_all_are_blocked() {
+fn extra_threads_run_jobs_while_all_are_blocked() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         for _ in 0..2 {
@@ -90,7 +90,7 @@ fn extra_workers_run_jobs_while_all_are_blocked() {
 
 /// The callbacks of one batch block one after the other.
 #[test]
-fn extra_workers_assist_a_late_batch() {
+fn extra_threads_assist_a_late_batch() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 4);
         let barrier = Barrier::new(4);
@@ -103,7 +103,7 @@ fn extra_workers_assist_a_late_batch() {
 /// The only worker is busy, but not blocked, when a batch is dispatched. It then begins the batch, whose first callback
 /// waits for the second.
 #[test]
-fn a_batch_that_starts_late_gets_an_extra_worker() {
+fn a_batch_that_starts_late_gets_an_extra_thread() {
     explore(|| {
         let (pool, threads) = Pool::start_with(1, 2);
         let (busy, gate) = (Barrier::new(2), Barrier::new(2));
@@ -117,10 +117,10 @@ fn a_batch_that_starts_late_gets_an_extra_worker() {
     });
 }
 
-/// Busy workers that are not asleep get no extra workers, however long they run. Nor does one worker that is blocked,
-/// while another is parked.
+/// Busy workers that are not asleep get no extra threads, however long they run. Nor does one worker that is blocked,
+/// while another is idle.
 #[test]
-fn only_blocked_workers_get_extra_workers() {
+fn only_blocked_workers_get_extra_threads() {
     explore(|| {
         let (pool, threads) = Pool::start_with(2, 4);
         let gate = Barrier::new(3);

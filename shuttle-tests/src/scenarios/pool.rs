@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::executor::batch::Batch;
-use crate::executor::job_queue::{JobQueue, SleepProbe, WorkerThread};
+use crate::executor::job_queue::{JobQueue, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex};
 
@@ -53,7 +53,7 @@ impl SleepStatus {
         result
     }
 
-    fn probe(&self) -> Option<u64> {
+    fn sleeps_if_asleep(&self) -> Option<u64> {
         self.asleep.load(Ordering::SeqCst).then(|| self.sleeps.load(Ordering::SeqCst))
     }
 }
@@ -79,7 +79,7 @@ impl Pool {
         Self::start_with(workers, 0)
     }
 
-    /// The same with extra workers.
+    /// The same with extra threads.
     pub(super) fn start_with(workers: usize, max_extra: usize) -> (Arc<Self>, Vec<JoinHandle<()>>) {
         let pool = Arc::new(Self {
             queue: JobQueue::new(max_extra),
@@ -209,9 +209,9 @@ impl WorkerThread for Worker {
         self.0.park(timeout);
     }
 
-    fn sleep_probe(&self) -> SleepProbe {
+    fn sleeps_if_asleep() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
         let status = SLEEP_STATUS.with(Arc::clone);
-        Box::new(move || status.probe())
+        move || status.sleeps_if_asleep()
     }
 }
 

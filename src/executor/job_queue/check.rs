@@ -6,7 +6,7 @@
 //! A dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has
 //! done so when a worker takes its job.
 //!
-//! [`LATE_AFTER`]: super::state::LATE_AFTER
+//! [`LATE_AFTER`]: super::inner::LATE_AFTER
 //!
 //! An earlier time wakes the leader by its [alarm](crate::engine::alarm), whose word is lowered under the queue's lock.
 //! The leader reads the time under that lock, after it has written the word and before each time it parks. So either
@@ -14,24 +14,16 @@
 
 use std::time::Instant;
 
+use super::inner::Inner;
 use super::queue::JobQueue;
 use crate::sync::lock;
 
-/// When the leader checks the queue.
-#[derive(Default)]
-pub(super) struct NextCheck {
-    /// `None`: nothing could need a check.
-    pub(super) at: Option<Instant>,
-    /// Wakes the leader.
-    wake: Option<Box<dyn Fn() + Send + Sync>>,
-}
-
-impl NextCheck {
+impl Inner {
     /// Sets the time of the next check.
-    pub(super) fn set(&mut self, at: Option<Instant>) {
-        self.at = at;
+    pub(super) fn set_check(&mut self, at: Option<Instant>) {
+        self.check_at = at;
         if at.is_some() {
-            if let Some(wake) = &self.wake {
+            if let Some(wake) = &self.wake_leader {
                 wake();
             }
         }
@@ -39,8 +31,8 @@ impl NextCheck {
 
     /// Makes the leader check by `at`.
     pub(super) fn check_by(&mut self, at: Instant) {
-        if self.at.is_none_or(|old| old > at) {
-            self.set(Some(at));
+        if self.check_at.is_none_or(|old| old > at) {
+            self.set_check(Some(at));
         }
     }
 }
@@ -48,18 +40,18 @@ impl NextCheck {
 impl JobQueue {
     /// Sets how to wake the leader. `wake` is called under the lock, and must not call foreign code.
     pub(crate) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        lock(&self.state).next_check.wake = Some(Box::new(wake));
+        lock(&self.inner).wake_leader = Some(Box::new(wake));
     }
 
     /// Returns when the leader must check the queue.
     pub(crate) fn next_check(&self) -> Option<Instant> {
-        lock(&self.state).next_check.at
+        lock(&self.inner).check_at
     }
 
     /// Checks the queue, if it is time. Returns the number of jobs that it has added, for each of which a borrowed
     /// pool must run one more ticket.
     ///
-    /// `start` starts a number of threads that run the worker loop as extra workers. It returns how many the system has
+    /// `start` starts a number of threads that run the worker loop as extra ones. It returns how many the system has
     /// started.
     pub(crate) fn check(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> usize {
         if self.next_check().is_none_or(|at| at > now) {
@@ -68,7 +60,7 @@ impl JobQueue {
         self.grow(now, start);
         // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a check.
         let mut exhausted = Vec::new();
-        lock(&self.state).check(now, &mut exhausted)
+        lock(&self.inner).check(now, &mut exhausted)
     }
 }
 

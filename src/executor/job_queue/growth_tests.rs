@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::super::JobQueue;
-use super::super::state::LATE_AFTER;
+use super::super::inner::LATE_AFTER;
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::{Arc, thread};
@@ -14,43 +14,42 @@ fn started() -> Arc<Callbacks> {
     Arc::new(Callbacks::of(0, || ()))
 }
 
-/// Returns the queue of a pool of two busy workers. The number is what the sleep probes of both return; zero stands
+/// Returns the queue of a pool of two busy workers. The number is how often both have gone to sleep; zero stands
 /// for `None`.
 fn busy() -> (JobQueue, Arc<AtomicU64>) {
     let queue = JobQueue::new(8);
     let sleeps = Arc::new(AtomicU64::new(0));
-    let mut state = lock(&queue.state);
+    let mut inner = lock(&queue.inner);
     for _ in 0..2 {
         let sleeps = sleeps.clone();
-        let sleep_probe = Box::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
-        let probe = WorkerProbe::new(sleep_probe);
-        probe.in_foreign_code.store(true, Ordering::Relaxed);
-        state.begin(started(), Instant::now() - LATE_AFTER, false, Some(&probe));
+        let status = WorkerStatus::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
+        status.in_foreign_code.store(true, Ordering::Relaxed);
+        inner.begin(started(), Instant::now() - LATE_AFTER, false, Some(&status));
     }
-    drop(state);
+    drop(inner);
     (queue, sleeps)
 }
 
 /// Samples once, and returns how many of the two workers are blocked.
-fn sample(state: &mut State) -> usize {
+fn sample(inner: &mut Inner) -> usize {
     let samples: Vec<_> =
-        state.next_to_sample().into_iter().map(|(index, id, probe)| (index, id, probe.sample())).collect();
-    state.record_samples(&samples);
-    state.growth.blocked
+        inner.next_to_sample().into_iter().map(|(index, id, status)| (index, id, status.sample())).collect();
+    inner.record_samples(&samples);
+    inner.growth.blocked
 }
 
-fn set_blocked(state: &mut State, place: usize, is_blocked: bool) {
-    let was_blocked = std::mem::replace(&mut state.running[place].is_blocked, is_blocked);
-    state.growth.blocked = state.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
+fn set_blocked(inner: &mut Inner, place: usize, is_blocked: bool) {
+    let was_blocked = std::mem::replace(&mut inner.busy[place].is_blocked, is_blocked);
+    inner.growth.blocked = inner.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
 }
 
 #[test]
 fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
     let (queue, sleep_count) = busy();
-    let mut state = lock(&queue.state);
+    let mut inner = lock(&queue.inner);
     let mut blocked = |sleeps| {
         sleep_count.store(sleeps, Ordering::Relaxed);
-        sample(&mut state)
+        sample(&mut inner)
     };
     assert_eq!([0, 0, 1].map(&mut blocked), [0, 0, 0], "awake, or asleep at one sample");
     assert_eq!([2, 3].map(&mut blocked), [0, 0], "it has slept twice");
@@ -61,41 +60,41 @@ fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
 fn a_worker_that_waits_for_the_queue_is_not_blocked() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
-    let mut state = lock(&queue.state);
-    state.running[0].probe.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
-    assert_eq!((sample(&mut state), sample(&mut state)), (0, 1));
+    let mut inner = lock(&queue.inner);
+    inner.busy[0].status.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
+    assert_eq!((sample(&mut inner), sample(&mut inner)), (0, 1));
 }
 
 #[test]
-fn the_target_grows_by_one_worker_for_each_blocked_one() {
+fn there_is_room_for_one_more_for_each_blocked_worker() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.state);
-    assert_eq!((state.make_room(), state.room().is_none()), (0, false));
-    set_blocked(&mut state, 0, true);
+    let mut inner = lock(&queue.inner);
+    assert_eq!((inner.make_room(), inner.room().is_none()), (0, false));
+    set_blocked(&mut inner, 0, true);
     assert_eq!(
-        (state.make_room(), state.make_room(), state.room().is_none()),
+        (inner.make_room(), inner.make_room(), inner.room().is_none()),
         (2, 0, false),
         "those being started count"
     );
-    set_blocked(&mut state, 1, true);
-    assert_eq!((state.make_room(), state.room().is_none()), (2, false), "four for two that are blocked");
-    set_blocked(&mut state, 0, false);
-    assert!(state.room().is_none(), "four and one are more than three");
-    state.growth.extras = 2;
-    assert!(state.room().is_some());
-    state.growth.limit = 2;
-    set_blocked(&mut state, 0, true);
-    assert_eq!(state.make_room(), 0, "the limit is reached");
+    set_blocked(&mut inner, 1, true);
+    assert_eq!((inner.make_room(), inner.room().is_none()), (2, false), "four for two that are blocked");
+    set_blocked(&mut inner, 0, false);
+    assert!(inner.room().is_none(), "four and one are more than three");
+    inner.growth.extras = 2;
+    assert!(inner.room().is_some());
+    inner.growth.limit = 2;
+    set_blocked(&mut inner, 0, true);
+    assert_eq!(inner.make_room(), 0, "the limit is reached");
 }
 
 #[test]
-fn a_parked_worker_does_not_count_as_running() {
+fn an_idle_worker_does_not_count_as_running() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.state);
-    state.growth.extras = 1;
-    assert!(state.room().is_none());
-    state.parked.push(thread::current());
-    assert!(state.room().is_some());
+    let mut inner = lock(&queue.inner);
+    inner.growth.extras = 1;
+    assert!(inner.room().is_none());
+    inner.idle.push(thread::current());
+    assert!(inner.room().is_some());
 }
 
 /// The leader samples them, and drives meanwhile.
@@ -104,42 +103,42 @@ fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
     let queue = JobQueue::new(BUSY);
     let now = Instant::now();
-    let mut state = lock(&queue.state);
+    let mut inner = lock(&queue.inner);
     let sampled = Arc::new(AtomicU64::new(0));
     for _ in 0..BUSY {
         let count = AtomicU64::new(0);
         let sampled = sampled.clone();
-        let sleep_probe = move || {
+        let sleeps_if_asleep = move || {
             let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
             sampled.fetch_add(is_first.into(), Ordering::Relaxed);
             Some(1)
         };
-        let probe = WorkerProbe::new(Box::new(sleep_probe));
-        probe.in_foreign_code.store(true, Ordering::Relaxed);
-        state.begin(started(), now - LATE_AFTER, false, Some(&probe));
+        let status = WorkerStatus::new(sleeps_if_asleep);
+        status.in_foreign_code.store(true, Ordering::Relaxed);
+        inner.begin(started(), now - LATE_AFTER, false, Some(&status));
     }
     let checks = BUSY.div_ceil(MAX_SAMPLES);
     assert!(checks > 10);
     for check in 1..=checks {
-        assert_eq!(sample(&mut state), 0, "none is sampled twice before each was sampled once");
+        assert_eq!(sample(&mut inner), 0, "none is sampled twice before each was sampled once");
         assert_eq!(sampled.load(Ordering::Relaxed) as usize, check * MAX_SAMPLES);
     }
-    (0..2 * checks).for_each(|_| _ = sample(&mut state));
-    assert_eq!(sample(&mut state), BUSY);
+    (0..2 * checks).for_each(|_| _ = sample(&mut inner));
+    assert_eq!(sample(&mut inner), BUSY);
 }
 
 #[test]
-fn the_sample_of_a_run_that_has_ended_is_given_to_no_other() {
+fn the_sample_of_a_batch_that_has_ended_is_given_to_no_other() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
-    let mut state = lock(&queue.state);
+    let mut inner = lock(&queue.inner);
     let samples: Vec<_> =
-        state.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
-    assert_eq!(samples, [(0, state.running[0].since, Some(1))]);
-    state.end(0);
-    state.begin(started(), Instant::now(), false, None);
-    state.record_samples(&samples);
-    assert_eq!((state.running.len(), state.running[0].asleep), (2, None));
+        inner.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
+    assert_eq!(samples, [(0, inner.busy[0].since, Some(1))]);
+    inner.end(0);
+    inner.begin(started(), Instant::now(), false, None);
+    inner.record_samples(&samples);
+    assert_eq!((inner.busy.len(), inner.busy[0].asleep), (2, None));
 }
 
 #[test]
@@ -147,16 +146,16 @@ fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let queue = JobQueue::new(BUSY);
     let now = Instant::now();
-    let mut state = lock(&queue.state);
-    (0..BUSY).for_each(|_| _ = state.begin(started(), now - LATE_AFTER, false, None));
-    (0..BUSY).for_each(|place| set_blocked(&mut state, place, true));
-    state.growth.extras = BUSY / 2;
-    state.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
+    let mut inner = lock(&queue.inner);
+    (0..BUSY).for_each(|_| _ = inner.begin(started(), now - LATE_AFTER, false, None));
+    (0..BUSY).for_each(|place| set_blocked(&mut inner, place, true));
+    inner.growth.extras = BUSY / 2;
+    inner.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
     let (mut woken, mut started) = (Vec::new(), Vec::new());
     loop {
-        let idle = state.growth.idle.len();
-        started.push(state.make_room());
-        woken.push(idle - state.growth.idle.len());
+        let idle = inner.growth.idle.len();
+        started.push(inner.make_room());
+        woken.push(idle - inner.growth.idle.len());
         if (woken.last(), started.last()) == (Some(&0), Some(&0)) {
             break;
         }
@@ -170,14 +169,14 @@ fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
 #[test]
 fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (queue, _) = busy();
-    let mut state = lock(&queue.state);
-    state.growth.extras = 2;
-    state.growth.idle.extend([(); 2].map(|()| thread::current()));
-    state.wake_extra();
-    assert_eq!((state.growth.idle.len(), state.growth.needed), (2, 0), "two run already");
-    set_blocked(&mut state, 0, true);
-    state.wake_extra();
-    assert_eq!((state.growth.idle.len(), state.growth.needed), (1, 1));
+    let mut inner = lock(&queue.inner);
+    inner.growth.extras = 2;
+    inner.growth.idle.extend([(); 2].map(|()| thread::current()));
+    inner.wake_extra();
+    assert_eq!((inner.growth.idle.len(), inner.growth.needed), (2, 0), "two run already");
+    set_blocked(&mut inner, 0, true);
+    inner.wake_extra();
+    assert_eq!((inner.growth.idle.len(), inner.growth.needed), (1, 1));
 }
 
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
@@ -209,15 +208,15 @@ fn checks_follow_until_no_late_job_waits() {
     assert_eq!(check(start), (0, Some(MIN_INTERVAL)), "one sample");
     assert_eq!(check(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
     assert_eq!(check(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
-    let mut state = lock(&queue.state);
-    (0..4).for_each(|_| _ = state.begin(started(), start - LATE_AFTER, false, None));
-    drop(state);
+    let mut inner = lock(&queue.inner);
+    (0..4).for_each(|_| _ = inner.begin(started(), start - LATE_AFTER, false, None));
+    drop(inner);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
         assert_eq!(check(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
     }
     assert_eq!(queue.extra_threads(), (4, 4));
-    let taken = lock(&queue.state).jobs.pop_front();
+    let taken = lock(&queue.inner).jobs.pop_front();
     assert!(taken.is_some());
     assert_eq!(check(start + Duration::from_secs(1)), (0, None), "no job waits");
 }
@@ -229,29 +228,29 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     let sampled = Arc::downgrade(&queue);
     // A worker that has read the clock before the job was late.
     let take = move || {
-        lock(&sampled.upgrade()?.state).take(start - LATE_AFTER / 2, None, &mut Vec::new());
+        lock(&sampled.upgrade()?.inner).take(start - LATE_AFTER / 2, None, &mut Vec::new());
         Some(1)
     };
-    let probe = WorkerProbe::new(Box::new(take));
-    probe.in_foreign_code.store(true, Ordering::Relaxed);
-    lock(&queue.state).begin(started(), start - LATE_AFTER, false, Some(&probe));
+    let status = WorkerStatus::new(take);
+    status.in_foreign_code.store(true, Ordering::Relaxed);
+    lock(&queue.inner).begin(started(), start - LATE_AFTER, false, Some(&status));
     add_late(&queue, start);
     (0..2).for_each(|_| _ = queue.check(start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
 }
 
-/// The check that follows its dispatch finds a parked worker, and the growth begins once none is left.
+/// The check that follows its dispatch finds an idle worker, and the growth begins once none is left.
 #[test]
 fn a_late_job_that_the_last_worker_takes_is_checked() {
     let queue = JobQueue::new(8);
     let now = Instant::now();
-    lock(&queue.state).parked.extend([(); 2].map(|()| thread::current()));
+    lock(&queue.inner).idle.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
     queue.check(now, |_| unreachable!());
-    assert_eq!(next(&queue, now), None, "one is parked, and one was woken");
-    let mut state = lock(&queue.state);
-    (0..2).for_each(|_| _ = state.take(now, None, &mut Vec::new()).unwrap());
-    drop(state);
+    assert_eq!(next(&queue, now), None, "one is idle, and one was woken");
+    let mut inner = lock(&queue.inner);
+    (0..2).for_each(|_| _ = inner.take(now, None, &mut Vec::new()).unwrap());
+    drop(inner);
     assert_eq!(next(&queue, now), Some(LATE_AFTER));
     let now = now + LATE_AFTER;
     queue.check(now, |_| unreachable!());
@@ -270,18 +269,18 @@ fn threads_that_the_system_refuses_do_not_count() {
 }
 
 #[test]
-fn nothing_grows_beside_a_parked_worker_or_without_extra_workers() {
+fn nothing_grows_beside_an_idle_worker_or_without_extra_threads() {
     for limit in [0, 8] {
         let queue = JobQueue::new(limit);
         let now = Instant::now();
         add_late(&queue, now);
-        let mut state = lock(&queue.state);
+        let mut inner = lock(&queue.inner);
         if limit > 0 {
-            state.parked.push(thread::current());
+            inner.idle.push(thread::current());
         }
-        assert!(!state.must_sample(now));
-        state.parked.clear();
-        assert_eq!(state.must_sample(now), limit > 0);
-        assert!(!state.must_sample(now - LATE_AFTER), "the job is not late yet");
+        assert!(!inner.must_sample(now));
+        inner.idle.clear();
+        assert_eq!(inner.must_sample(now), limit > 0);
+        assert!(!inner.must_sample(now - LATE_AFTER), "the job is not late yet");
     }
 }

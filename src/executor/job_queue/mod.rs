@@ -2,11 +2,11 @@
 //!
 //! # Jobs
 //!
-//! A *job* is a batch that waits for a worker. A dispatch adds the job at the end and wakes the worker that parked last,
-//! whose caches are warm. A worker parks only under the lock under which it finds no job.
-//! **So while a worker is parked, no job waits longer than a woken worker takes to come.**
+//! A *job* is a batch that waits for a worker. A dispatch adds the job at the end and wakes the worker that became idle
+//! last, whose caches are warm. A worker becomes idle only under the lock under which it finds no job.
+//! **So while a worker is idle, no job waits longer than a woken worker takes to come.**
 //!
-//! A batch is *late* [a millisecond](state::LATE_AFTER) after its dispatch or after its start. Each worker that takes a
+//! A batch is *late* [a millisecond](inner::LATE_AFTER) after its dispatch or after its start. Each worker that takes a
 //! late job puts a copy of it back at the end of the queue, under the same lock, and wakes one more worker. So a late
 //! batch is in the queue until a worker finds nothing left of it to start, and idle workers join one after another. All
 //! copies share the cursor of the batch. A batch that is not late has one worker, because to wake another costs as much
@@ -25,33 +25,31 @@
 //!
 //! # The check
 //!
-//! A batch that was taken in time may become late afterwards. So the leader [checks](check) the queue. It
-//! puts late batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The
-//! check also calls for [growth] while no worker is parked.
+//! A batch that was taken in time may become late afterwards. So the leader [checks](check) the queue. It puts late
+//! batches into the queue, once each. Jobs that wait need no check: they are late when they are taken. The check also
+//! calls for [growth] while no worker is idle.
 //!
 //! # The lock
 //!
 //! One lock guards all of this, for some instructions at a time. Nothing foreign is called or dropped under it. Workers
-//! park by the token of their thread. Only the removal from the list of parked workers ends a wait, so a token that
-//! is spent elsewhere, or comes too often, does no harm: a worker reads the list before each sleep.
+//! park by the token of their thread. Only the removal from the list of idle workers ends a wait, so a token that is
+//! spent elsewhere, or comes too often, does no harm: a worker reads the list before each sleep.
 //!
 //! Checked by the scenarios of the job queue in `shuttle-tests`. loom cannot explore it, because it has timeouts.
 //!
-//! | file            | concern                                           |
-//! |-----------------|---------------------------------------------------|
-//! | `queue`         | [`JobQueue`], and the loop of a worker            |
-//! | `state`         | the state behind its lock, and the check          |
-//! | `check`         | which thread checks, and when                     |
-//! | `growth`        | how many extra workers run, and what starts them  |
-//! | `worker_probe`  | what a check reads of a worker                    |
-//! | `worker_thread` | what the queue needs of the threads that serve it |
+//! | file     | concern                                                           |
+//! |----------|-------------------------------------------------------------------|
+//! | `queue`  | [`JobQueue`], and the loop of a worker                            |
+//! | `inner`  | what its lock protects, and the check                             |
+//! | `check`  | which thread checks, and when                                     |
+//! | `growth` | how many extra threads run, and what starts them                  |
+//! | `worker` | what the queue needs of its workers, and what a check samples     |
 
 mod check;
 mod growth;
+mod inner;
 mod queue;
-mod state;
-mod worker_probe;
-mod worker_thread;
+mod worker;
 
 pub(crate) use queue::JobQueue;
-pub(crate) use worker_thread::{SleepProbe, WorkerThread};
+pub(crate) use worker::WorkerThread;

@@ -10,20 +10,20 @@ use super::shard::Shard;
 use crate::engine::memory::Cache;
 use crate::sync::thread_static;
 
-pub(crate) type Count = Cell<usize>;
+pub(crate) type Counter = Cell<usize>;
 
 /// What a thread counted during one [`run`].
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
-    pub(crate) scheduled: Count,
-    pub(crate) enqueued: Count,
-    pub(crate) rearmed: Count,
-    pub(crate) completed: Count,
-    pub(crate) cancelled: Count,
+    pub(crate) scheduled: Counter,
+    pub(crate) enqueued: Counter,
+    pub(crate) rearmed: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) cancelled: Counter,
     /// Timers that left a batch.
-    pub(crate) left_batch: Count,
+    pub(crate) left_batch: Counter,
     /// Releases that dropped the last pin of a closed shard.
-    pub(crate) unpinned: Count,
+    pub(crate) unpinned: Counter,
 }
 
 pub(crate) struct ThreadState {
@@ -41,7 +41,7 @@ impl ThreadState {
         Self { shard, cache, counters: ThreadCounters::default() }
     }
 
-    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Count) {
+    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
         let count = which(&self.counters);
         count.set(count.get() + 1);
     }

@@ -1,12 +1,12 @@
-//! `Count`: a number that one thread increments.
+//! `Counter`: a number that one thread increments.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that one thread increments, and any thread may read.
 #[derive(Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// Adds `more`. `shared`: other threads may add at the same time.
     #[inline]
     pub(crate) fn add(&self, more: u64, shared: bool) {
