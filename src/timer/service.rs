@@ -272,14 +272,15 @@ impl Service {
         let mut unfired = Vec::with_capacity(self.pending() as usize);
         let mut running = Vec::new();
         for shard in &self.shards {
-            let entries =
-                shard.core.claim_closures(self.ticks.now_tick(), |found| unfired.extend(shard.end_claimed(found)));
+            let entries = shard
+                .core
+                .claim_closures(self.ticks.now_tick(), |state, found| unfired.extend(shard.end_claimed(state, found)));
             running.extend(entries.into_iter().map(|entry| (shard, entry)));
         }
         taken(&mut unfired);
         let mut in_time = true;
         for (shard, entry) in running {
-            let end = |found| unfired.extend(shard.end_claimed(found));
+            let end = |state, found| unfired.extend(shard.end_claimed(state, found));
             in_time &= shard.core.claim_running(entry, runs_end, self.ticks.now_tick(), end);
             taken(&mut unfired);
         }
