@@ -78,7 +78,7 @@ impl Shard {
         );
         // The drop of the payload may panic, too.
         catch_panic(&self, || drop(payload));
-        if this.on_panic.is_none() {
+        if this.settings.on_panic.is_none() {
             // Best effort: the process may have no standard error.
             let _ = writeln!(io::stderr(), "{message}");
         }

@@ -86,6 +86,6 @@ impl Quiesce for Shard {
 
     fn needs_this_thread(&self) -> bool {
         let drives = self.core.wakeup.alarm().parker.is_attached_here();
-        drives || call_stack::inside_shard(&self.core) || (self.needs_this_thread)()
+        drives || call_stack::inside_shard(&self.core) || (self.settings.needs_this_thread)()
     }
 }

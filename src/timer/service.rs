@@ -114,16 +114,13 @@ impl Service {
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
-            let shard = Shard::new(ShardSettings {
-                slab,
-                levels,
-                wakeup,
-                ticks: ticks.clone(),
+            let settings = ShardSettings {
                 permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
                 on_slow: builder.on_slow.clone().map(|hook| SlowHook { shard: index, ..hook }),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
-            });
+            };
+            let shard = Shard::new(slab, levels, wakeup, ticks.clone(), settings);
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
         });
