@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::{Registered, Registry};
+use super::counter_registry::{ListedCounters, Registry};
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
 use crate::clock::{NEVER, Quiescence, Ticks};
@@ -78,7 +78,7 @@ pub(crate) struct Shard {
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
     /// The counters of all threads whose thread-locals are already destroyed.
-    pub(super) common: Arc<Registered>,
+    pub(super) common: Arc<ListedCounters>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
