@@ -118,7 +118,7 @@ fn sleeps_during_a_shutdown() {
         let closer = harness.spawn(Harness::close);
         harness.run(4, clients);
         closer.join().unwrap();
-        harness.assert_unpinned_once();
+        harness.assert_freed_once();
         harness.fixture.assert_sleep_counts();
     });
 }

@@ -62,26 +62,16 @@ use crate::sync::lock;
 /// The virtual time of a timer lasts 2^48 of its [ticks](crate::Builder::tick), counted from its `build`: 8.9 years of
 /// microseconds, 8,900 years of milliseconds. An advance beyond that panics.
 #[derive(Clone)]
-pub struct ManualClock(Arc<State>);
+pub struct ManualClock(Arc<Inner>);
 
-struct State {
+struct Inner {
     start: Instant,
     /// The time since `start`. Set by the thread that advances the clock.
     elapsed: AtomicCell<Duration>,
     /// Locked by the thread that advances the clock.
     advancing: Mutex<()>,
     /// The shards on the clock, in the order of their registration, which is also the order in which they are woken.
-    shards: Mutex<Vec<Weak<dyn OnClock>>>,
-}
-
-/// A shard as the clock sees it.
-pub(crate) trait OnClock: Quiesce<Time = Instant> {
-    /// Returns the last instant that the clock may reach, unless the shard is shut down or no `Instant` represents it.
-    fn end(&self) -> Option<Instant>;
-    /// Returns the tick of the earliest pending deadline, unless an `Instant` cannot represent it.
-    fn next_deadline(&self) -> Option<Instant>;
-    /// Returns whether the shard may need the calling thread to become quiet.
-    fn needs_this_thread(&self) -> bool;
+    shards: Mutex<Vec<Weak<dyn Quiesce<Time = Instant>>>>,
 }
 
 impl ManualClock {
@@ -93,7 +83,7 @@ impl ManualClock {
     /// assert_eq!(clock.now(), clock.now());
     /// ```
     pub fn new() -> ManualClock {
-        ManualClock(Arc::new(State {
+        ManualClock(Arc::new(Inner {
             start: Instant::now(),
             elapsed: AtomicCell::default(),
             advancing: Mutex::new(()),
@@ -274,7 +264,7 @@ impl ManualClock {
             self.set(next.max(self.now()));
         }
         self.set(target);
-        // Another thread may have armed a timer since the last look. It is due by now, and no later look covers it.
+        // Another thread may have armed a timer since the last pass. It is due by now, and no later pass covers it.
         self.wait_for_quiescence();
     }
 
@@ -291,13 +281,13 @@ impl ManualClock {
     }
 
     /// Registers a shard with the clock, for as long as the shard lives.
-    pub(crate) fn register(&self, shard: Arc<dyn OnClock>) {
+    pub(crate) fn register(&self, shard: Arc<dyn Quiesce<Time = Instant>>) {
         self.shards();
         lock(&self.0.shards).push(Arc::downgrade(&shard));
     }
 
     /// Returns the shards, and forgets those that are gone: a `Weak` would keep their allocations.
-    fn shards(&self) -> Vec<Arc<dyn OnClock>> {
+    fn shards(&self) -> Vec<Arc<dyn Quiesce<Time = Instant>>> {
         let mut shards = lock(&self.0.shards);
         shards.retain(|shard| shard.strong_count() > 0);
         shards.iter().filter_map(Weak::upgrade).collect()
@@ -320,27 +310,13 @@ impl fmt::Debug for ManualClock {
 mod tests {
     use super::*;
 
-    /// A shard in which nothing is due. It records the instants at which the clock looks.
-    struct Looks {
+    /// A shard in which nothing is due. It records the instants of the clock's passes.
+    struct Passes {
         clock: ManualClock,
         at: Mutex<Vec<Instant>>,
     }
 
-    impl OnClock for Looks {
-        fn end(&self) -> Option<Instant> {
-            None
-        }
-
-        fn next_deadline(&self) -> Option<Instant> {
-            None
-        }
-
-        fn needs_this_thread(&self) -> bool {
-            false
-        }
-    }
-
-    impl Quiesce for Looks {
+    impl Quiesce for Passes {
         type Time = Instant;
 
         fn wake(&self) {
@@ -354,17 +330,28 @@ mod tests {
         fn due(&self) -> Option<Instant> {
             None
         }
+
+        fn end(&self) -> Option<Instant> {
+            None
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn needs_this_thread(&self) -> bool {
+            false
+        }
     }
 
-    /// Another thread may arm a timer between the last look at a shard and the advance of the clock. No later look covers
-    /// it.
+    /// Another thread may arm a timer between the last pass and the advance of the clock. No later pass covers it.
     #[test]
-    fn shards_get_one_more_look_when_the_clock_has_advanced() {
+    fn shards_get_one_more_pass_when_the_clock_has_advanced() {
         let clock = ManualClock::new();
-        let looks = Arc::new(Looks { clock: clock.clone(), at: Mutex::default() });
-        clock.register(looks.clone());
+        let passes = Arc::new(Passes { clock: clock.clone(), at: Mutex::default() });
+        clock.register(passes.clone());
         let target = clock.now() + Duration::from_secs(1);
         clock.advance_to(target);
-        assert_eq!(lock(&looks.at).last(), Some(&target));
+        assert_eq!(lock(&passes.at).last(), Some(&target));
     }
 }

@@ -19,7 +19,6 @@ mod ticks;
 pub use manual::ManualClock;
 #[cfg(not(loom))]
 pub(crate) use {
-    manual::OnClock,
     quiescence::{Quiesce, Quiescence},
     ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN_NANOS, duration_of},
 };

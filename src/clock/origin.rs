@@ -15,7 +15,7 @@ pub(crate) struct Origin {
     /// Nanoseconds of the reading after the instant.
     after: u64,
     /// Nanoseconds between the two readings: by how much [`elapsed`](Self::elapsed) may be too small.
-    pub(super) width: u64,
+    pub(super) uncertainty: u64,
 }
 
 impl Origin {
@@ -28,17 +28,17 @@ impl Origin {
         match manual {
             None => {
                 let attempts = (0..Self::ATTEMPTS).map(|_| Self::between(system::sandwich()));
-                attempts.min_by_key(|origin| origin.width).expect("an attempt")
+                attempts.min_by_key(|origin| origin.uncertainty).expect("an attempt")
             }
             Some(clock) => Self::between((0, clock.now(), 0)),
         }
     }
 
     fn between((before, instant, after): (u64, Instant, u64)) -> Self {
-        Self { instant, after, width: after - before }
+        Self { instant, after, uncertainty: after - before }
     }
 
-    /// Returns the nanoseconds since the instant, or up to `width` less.
+    /// Returns the nanoseconds since the instant, or up to the `uncertainty` less.
     #[inline(always)]
     pub(super) fn elapsed(&self) -> u64 {
         system::nanos(self.instant).saturating_sub(self.after)
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn readings_agree_with_instants() {
         let origin = Origin::of(None);
-        assert!(origin.width < 100_000, "{} ns", origin.width);
+        assert!(origin.uncertainty < 100_000, "{} ns", origin.uncertainty);
         agree(origin);
         agree(wide());
     }
@@ -124,7 +124,7 @@ mod tests {
             let elapsed = origin.elapsed();
             let after = origin.instant.elapsed().as_nanos() as u64;
             assert!(elapsed <= after, "{} ns ahead", elapsed - after);
-            assert!(before <= elapsed + origin.width, "{} ns behind", before - elapsed);
+            assert!(before <= elapsed + origin.uncertainty, "{} ns behind", before - elapsed);
             thread::sleep(Duration::from_micros(20));
         }
     }

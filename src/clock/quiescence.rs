@@ -3,9 +3,9 @@
 //! A manual clock takes the place of real time: a driver sleeps until its next deadline, as by the protocol of
 //! [`wakeup`](crate::engine::wakeup), and the clock wakes it when that has come. The clock first wakes *every* driver
 //! that is due. Then it *waits* for one shard after another. So callbacks of one tick run at the same time and may wait
-//! for each other, whatever shard or timer they belong to. A shard is quiet when its driver is *at rest*, and none of
-//! the timers that it has dispatched is *in flight*. A driver is at rest if it lies in its cell and sleeps beyond the
-//! present, and all that has expired is handed out.
+//! for each other, whatever shard or timer they belong to. A shard is quiescent when its driver is *at rest*, and none
+//! of the timers that it has dispatched is *in flight*. A driver is at rest if it lies in its cell and sleeps beyond
+//! the present, and all that has expired is handed out.
 //!
 //! ```text
 //! clock                                driver                            worker
@@ -44,7 +44,7 @@ use std::ops::Deref;
 
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, lock, unpoisoned};
 
-/// A shard, as a manual clock waits for it before it advances.
+/// A shard as a manual clock sees it.
 pub(crate) trait Quiesce: Send + Sync {
     /// Instants; in models, ticks.
     type Time: Ord;
@@ -55,9 +55,15 @@ pub(crate) trait Quiesce: Send + Sync {
     fn wait(&self) -> bool;
     /// Returns when the driver is due: at the next deadline of the shard, or earlier.
     fn due(&self) -> Option<Self::Time>;
+    /// Returns the last time that the clock may reach, unless the shard is shut down or no `Instant` represents it.
+    fn end(&self) -> Option<Self::Time>;
+    /// Returns the tick of the earliest pending deadline, unless no `Instant` represents it.
+    fn next_deadline(&self) -> Option<Self::Time>;
+    /// Returns whether the shard may need the calling thread to become quiescent.
+    fn needs_this_thread(&self) -> bool;
 }
 
-/// Waits until all shards in `list` are quiet. Returns the earliest time at which one of them is due.
+/// Waits until all shards in `list` are quiescent. Returns the earliest time at which one of them is due.
 pub(crate) fn wait_for_all<Q: Quiesce + ?Sized, S: Deref<Target = Q>>(list: impl Fn() -> Vec<S>) -> Option<Q::Time> {
     loop {
         let shards = list();
@@ -75,7 +81,7 @@ pub(crate) fn wait_for_all<Q: Quiesce + ?Sized, S: Deref<Target = Q>>(list: impl
 pub(crate) struct Quiescence {
     /// Number of timers that were dispatched and have not ended.
     in_flight: AtomicU64,
-    /// Timers were dispatched since the clock last found the shard quiet.
+    /// Timers were dispatched since the clock last found the shard quiescent.
     worked: Mutex<bool>,
     changed: Condvar,
 }

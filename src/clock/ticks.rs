@@ -3,8 +3,8 @@
 //! **Invariant.** A deadline is rounded up to a tick, and the present is rounded down. So when the present tick has
 //! reached the tick of a deadline, the present has reached the deadline: no timer is early.
 //!
-//! In real time, the present is up to 50 ns late, by the [width](Origin::width) of the origin. So a delay is counted
-//! from that much later, and whether an instant has passed is decided by `Instant` itself.
+//! In real time, the present is up to 50 ns late, by the [uncertainty](Origin::uncertainty) of the origin. So a delay
+//! is counted from that much later, and whether an instant has passed is decided by `Instant` itself.
 
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,8 @@ impl Ticks {
             return None;
         }
         let elapsed = self.origin.elapsed();
-        let exact = nanos_of(delay).checked_add(elapsed + self.origin.width).filter(|&exact| exact != UNKNOWN_NANOS)?;
+        let exact =
+            nanos_of(delay).checked_add(elapsed + self.origin.uncertainty).filter(|&exact| exact != UNKNOWN_NANOS)?;
         let requested = Requested::After(exact);
         Some(Deadline { tick: self.div_ceil(exact), now: elapsed / self.tick, requested, exact })
     }

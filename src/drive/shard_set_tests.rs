@@ -20,7 +20,8 @@ fn shard_set(shards: usize) -> Arc<ShardSet> {
     let dispatcher = Dispatcher::Own(Pool::without_threads());
     let new = |_, wakeup| {
         let levels = Levels::new(0, &[64], 2).expect("a valid level");
-        Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, wakeup, Ticks::new(None, Duration::from_millis(1))))
+        let ticks = Ticks::new(None, Duration::from_millis(1));
+        Shard::new(Slab::new().unwrap(), levels, wakeup, ticks, ShardSettings::default())
     };
     Arc::new(ShardSet::new(shards, dispatcher, true, new))
 }

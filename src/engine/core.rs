@@ -32,7 +32,7 @@ pub(crate) struct Core {
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
     /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.
-    pub(super) pins: AtomicI64,
+    pub(super) handles: AtomicI64,
     /// Wakes the threads that wait for the end of a callback.
     run_ended: (Mutex<()>, Condvar),
     /// Delay in ticks before work that is not urgent wakes the driver.
@@ -49,7 +49,7 @@ impl Core {
             intake: Stack::default(),
             wakeup,
             closing: AtomicBool::new(false),
-            pins: AtomicI64::new(0),
+            handles: AtomicI64::new(0),
             run_ended: (Mutex::new(()), Condvar::new()),
             lazy_wakeup,
             retain_min,
@@ -164,7 +164,7 @@ impl Core {
     pub(crate) unsafe fn set_aside(&self, index: u32) {
         // SAFETY: the caller owns the entry, which is free or cached, because of this function's contract.
         unsafe { self.slab.set_aside(index, |back| self.push_to_depot(&[back])) };
-        if self.has_complete_blocks() {
+        if self.has_free_blocks() {
             self.wake_lazily();
         }
     }
@@ -185,7 +185,7 @@ impl Core {
 
     /// Returns whether the driver should look for memory to trim.
     pub(crate) fn has_surplus_memory(&self) -> bool {
-        self.is_mostly_free() || self.has_complete_blocks()
+        self.is_mostly_free() || self.has_free_blocks()
     }
 
     /// Returns whether at least three quarters of the entries in dense blocks are in the depot, and at least as many as
@@ -197,9 +197,9 @@ impl Core {
 
     /// Returns whether enough sparse blocks have become completely free to make a search for them worthwhile: at least
     /// a 16th of the entries that are always retained, and at least one in 256 of the blocks that the search visits.
-    pub(super) fn has_complete_blocks(&self) -> bool {
-        let completed = self.slab.completed() as usize;
-        completed > 0 && completed >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
+    pub(super) fn has_free_blocks(&self) -> bool {
+        let free = self.slab.free_blocks() as usize;
+        free > 0 && free >= (self.retain_min / (16 * BLOCK as usize)).max(self.slab.blocks() as usize / 256)
     }
 
     /// Pushes an entry with the flag `ENQUEUED` to the intake, and makes sure that the driver looks there in time.
@@ -238,8 +238,8 @@ impl Core {
     }
 
     /// Waits until no thread is inside the callback of `entry`. Returns at once if the calling thread is. Returns false
-    /// if the run has not ended at the instant `limit`. Loom models `periodic`, `shutdown_inside`.
-    pub(crate) fn wait_for_run(&self, entry: &Entry, limit: Option<Instant>) -> bool {
+    /// if the run has not ended at the instant `until`. Loom models `periodic`, `shutdown_inside`.
+    pub(crate) fn wait_for_run(&self, entry: &Entry, until: Option<Instant>) -> bool {
         if call_stack::inside_entry(entry) {
             return true;
         }
@@ -248,7 +248,7 @@ impl Core {
         // This thread sets `HAS_WAITER` under the lock. The worker that clears it takes the lock before it notifies, so
         // the notification cannot come before this thread waits.
         while entry.wait_for_run() {
-            guard = match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {
+            guard = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 None => unpoisoned(ended.wait(guard)),
                 Some(Duration::ZERO) => return false,
                 Some(left) => unpoisoned(ended.wait_timeout(guard, left)).0,

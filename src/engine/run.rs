@@ -21,7 +21,7 @@ use std::thread;
 use super::call_stack;
 use super::core::Core;
 use super::deliveries::Deliveries;
-use super::entry::{CLOSED, Callback, CallbackKind, Entry, HAS_WAITER, Start};
+use super::entry::{ARMED, CLOSED, Callback, CallbackKind, ENQUEUED, Entry, HAS_WAITER, State};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
@@ -82,21 +82,19 @@ impl Core {
         &self,
         index: u32,
         entry: &Entry,
-        start: Start,
+        claimed: Result<(Callback, u64), State>,
         hooks: &impl RunHooks,
         end: impl FnOnce(Callback, u64),
     ) -> bool {
-        match start {
-            Start::Over { free } => {
-                if free {
+        match claimed {
+            Ok((callback, deadline)) => call_stack::enter(self, entry, || end(callback, deadline)),
+            Err(after) if after.has(ENQUEUED) => self.enqueue(index, after.deadline(hooks.now()), || hooks.now()),
+            Err(after) if after.has(ARMED) => {}
+            Err(after) => {
+                if after.is_free() {
                     hooks.recycle(index);
                 }
                 return false;
-            }
-            Start::Enqueue { deadline } => self.enqueue_again(index, deadline, hooks),
-            Start::Closed => {}
-            Start::Run { callback, deadline } => {
-                call_stack::enter(self, entry, || end(callback, deadline));
             }
         }
         true
@@ -119,17 +117,12 @@ impl Core {
             // Without a next tick, the timer was cancelled, or a reset has set its deadline.
             match entry.arm_next(callback, next.flatten().unwrap_or_default(), hooks.now()) {
                 Ok((before, _)) if before.has(CLOSED) => return self.wake_waiters(before.has(HAS_WAITER)),
-                Ok((_, deadline)) => return self.enqueue_again(index, deadline, hooks),
+                Ok((_, deadline)) => return self.enqueue(index, deadline, || hooks.now()),
                 Err(callback) => callback,
             }
         };
         catch_panic(hooks, || drop(over));
         self.finish(index, entry, hooks);
-    }
-
-    /// Enqueues an entry that has left its batch.
-    fn enqueue_again(&self, index: u32, deadline: u64, hooks: &impl RunHooks) {
-        self.enqueue(index, deadline, || hooks.now());
     }
 
     /// Ends the run of an entry.

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{ARMED, CallbackKind, Entry, Found, HANDLE};
+use super::entry::{ARMED, Callback, CallbackKind, Entry, HANDLE, State};
 use crate::sync::Ordering;
 
 impl Core {
@@ -26,15 +26,15 @@ impl Core {
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
         let handles: i64 = self.slab.close().map(|entry| i64::from(entry.close().has(HANDLE))).sum();
-        // Release: publishes what this thread did to the thread that frees the shard; pairs with `unpin`. Acquire: if
-        // no handle is left, this thread frees the shard, and sees what the threads did that dropped the handles. Loom
-        // model `shutdown_memory`.
-        self.pins.fetch_add(handles, Ordering::AcqRel) == -handles
+        // Release: publishes what this thread did to the thread that frees the shard; pairs with `subtract_handle`.
+        // Acquire: if no handle is left, this thread frees the shard, and sees what the threads did that dropped the
+        // handles. Loom model `shutdown_memory`.
+        self.handles.fetch_add(handles, Ordering::AcqRel) == -handles
     }
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
     /// that may wait for a task that they wake, and values before wakers are called.
-    pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(Found)) {
+    pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(State, Option<(u64, Callback)>)) {
         for entry in self.slab.close() {
             let state = entry.state();
             if state.has(ARMED) && state.kind() == kind {
@@ -44,38 +44,42 @@ impl Core {
     }
 
     /// Takes the pending closures of a closed shard. Returns the entries whose callbacks are running.
-    pub(crate) fn claim_closures(&self, now: u64, mut found: impl FnMut(Found)) -> Vec<&Entry> {
+    pub(crate) fn claim_closures(
+        &self,
+        now: u64,
+        mut found: impl FnMut(State, Option<(u64, Callback)>),
+    ) -> Vec<&Entry> {
         self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
     }
 
     /// Takes a periodic timer that was running in a closed shard. First waits for the end of the run, until the instant
-    /// `limit`. Returns false if the run has not ended by then.
+    /// `until`. Returns false if the run has not ended by then.
     ///
     /// A run ends its timer if it takes longer, or if the calling thread is inside of it.
     pub(crate) fn claim_running(
         &self,
         entry: &Entry,
-        limit: Option<Instant>,
+        until: Option<Instant>,
         now: u64,
-        mut found: impl FnMut(Found),
+        mut found: impl FnMut(State, Option<(u64, Callback)>),
     ) -> bool {
-        let in_time = self.wait_for_run(entry, limit);
+        let in_time = self.wait_for_run(entry, until);
         entry.claim(true, now, &mut found);
         in_time
     }
 
-    /// Removes one handle's pin of a closed shard. Returns true if it was the last: then nothing keeps the shard's
-    /// memory.
+    /// Subtracts one from the handles of a closed shard. Returns true if it was the last: then nothing keeps the
+    /// shard's memory.
     ///
     /// # Safety
     /// `this` must be valid. The caller must not use it after this call unless it returns true, because another thread
     /// may have freed it.
-    pub(crate) unsafe fn unpin(this: NonNull<Self>) -> bool {
-        // SAFETY: `pins` is valid, because `this` is by this function's contract. We take a reference to the atomic
+    pub(crate) unsafe fn subtract_handle(this: NonNull<Self>) -> bool {
+        // SAFETY: `handles` is valid, because `this` is by this function's contract. We take a reference to the atomic
         // alone: one to the whole `Core` would promise that the `Core` outlives this call.
-        let pins = unsafe { &(*this.as_ptr()).pins };
+        let handles = unsafe { &(*this.as_ptr()).handles };
         // Release, Acquire: as in `close`. The count is below one until `close` has added the handles that it counted.
-        pins.fetch_sub(1, Ordering::AcqRel) == 1
+        handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Returns whether the driver must end.

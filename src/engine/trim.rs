@@ -54,7 +54,7 @@ const MAX_FREED: u32 = limit(1024) as u32;
 /// The state of the trim. The driver owns it.
 #[derive(Default)]
 pub(super) struct Trim {
-    phase: Phase,
+    phase: TrimPhase,
     /// Frames have been marked since the driver last took the depot out.
     has_marked: bool,
     /// Frames have been retired or marked since the trim began.
@@ -66,7 +66,7 @@ pub(super) struct Trim {
 }
 
 #[derive(Default)]
-enum Phase {
+enum TrimPhase {
     #[default]
     Idle,
     /// The entries of the magazines from `next` on are to be set aside: all, or `again` those of sparse blocks.
@@ -80,16 +80,16 @@ impl Trim {
     /// cached entry, and returns false if that is impossible now.
     pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.phase = match mem::take(&mut self.phase) {
-            Phase::Idle => self.begin(core),
-            Phase::Gather { next, again } => self.gather(core, cache, next, again),
-            Phase::Scan { first } => self.scan(core, cache, first, reclaim),
+            TrimPhase::Idle => self.begin(core),
+            TrimPhase::Gather { next, again } => self.gather(core, cache, next, again),
+            TrimPhase::Scan { first } => self.scan(core, cache, first, reclaim),
         };
         self.is_active()
     }
 
     /// Returns whether a trim has begun and not ended.
     pub(super) fn is_active(&self) -> bool {
-        !matches!(self.phase, Phase::Idle)
+        !matches!(self.phase, TrimPhase::Idle)
     }
 
     /// Notes that the driver has taken entries from the intake.
@@ -99,7 +99,7 @@ impl Trim {
 
     /// Returns whether a trim should begin or continue.
     pub(super) fn has_work(&self, core: &Core) -> bool {
-        self.is_active() || core.has_complete_blocks() || self.has_many_free(core)
+        self.is_active() || core.has_free_blocks() || self.has_many_free(core)
     }
 
     /// Returns whether most entries of dense blocks are in the depot, and more than after the last scan that gained
@@ -109,27 +109,27 @@ impl Trim {
     }
 
     /// Begins a trim, if there is work.
-    fn begin(&mut self, core: &Core) -> Phase {
+    fn begin(&mut self, core: &Core) -> TrimPhase {
         if !core.is_mostly_free() {
             self.fruitless_len = 0;
         }
         if !self.has_work(core) {
-            return Phase::Idle;
+            return TrimPhase::Idle;
         }
         self.has_gained = false;
         let next = if self.has_many_free(core) { core.depot.take_all() } else { NIL };
-        Phase::Gather { next, again: false }
+        TrimPhase::Gather { next, again: false }
     }
 
     /// Ends a trim. Begins another if enough entries have become free meanwhile.
-    fn end(&mut self, core: &Core) -> Phase {
+    fn end(&mut self, core: &Core) -> TrimPhase {
         self.fruitless_len = if self.has_gained { 0 } else { core.depot.len() };
         self.begin(core)
     }
 
     /// Phase 1: sets aside the entries of some magazines. `again`, phase 3: only those in sparse blocks. The others go
     /// back to the depot, by way of `cache`.
-    fn gather(&mut self, core: &Core, cache: &mut Cache, next: u32, again: bool) -> Phase {
+    fn gather(&mut self, core: &Core, cache: &mut Cache, next: u32, again: bool) -> TrimPhase {
         let mut magazines = magazines(&core.slab, next);
         let some = magazines.by_ref().take(MAX_MAGAZINES);
         // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot.
@@ -138,19 +138,19 @@ impl Trim {
         let set_aside = |index| if again { core.receive(cache, index) } else { unsafe { core.slab.gather(index) } };
         core.depot.subtract_len(entries.map(set_aside).count());
         if let Some(next) = magazines.next() {
-            return Phase::Gather { next, again };
+            return TrimPhase::Gather { next, again };
         }
         if again {
             core.drain_cache(cache);
             return self.end(core);
         }
         // Reset before the scan, so that a block that becomes free during the scan counts for the next trim.
-        core.slab.reset_completed();
-        Phase::Scan { first: 0 }
+        core.slab.reset_free_blocks();
+        TrimPhase::Scan { first: 0 }
     }
 
     /// Phase 2: decides about some frames.
-    fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> Phase {
+    fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> TrimPhase {
         let slab = &core.slab;
         let blocks = slab.blocks();
         let entries = slab.frame * BLOCK;
@@ -182,11 +182,11 @@ impl Trim {
         // SAFETY: we own all entries of these frames, because `free_frame` has claimed them. They are free.
         unsafe { slab.retire(free.into_iter()) };
         if next < blocks {
-            return Phase::Scan { first: next };
+            return TrimPhase::Scan { first: next };
         }
         core.drain_cache(cache);
         if mem::take(&mut self.has_marked) {
-            return Phase::Gather { next: core.depot.take_all(), again: true };
+            return TrimPhase::Gather { next: core.depot.take_all(), again: true };
         }
         self.end(core)
     }

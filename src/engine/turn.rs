@@ -89,7 +89,7 @@ impl DriverCore {
         for _ in 0..MAX_CASCADED_AHEAD {
             match self.levels.cascade_ahead(&mut Entries::new(&core.slab, self.now, &self.levels)) {
                 Step::Cascaded => {}
-                Step::Expired(index) => self.expire(core, index, due),
+                Step::Unlinked(index) => self.expire(core, index, due),
                 Step::Done => return !due.is_empty(),
             }
         }
@@ -166,7 +166,7 @@ impl DriverCore {
             let mut nodes = Entries::new(&core.slab, self.now, &self.levels);
             let index = match self.levels.step(&mut nodes, self.now) {
                 Step::Cascaded => continue,
-                Step::Expired(index) => index,
+                Step::Unlinked(index) => index,
                 // The driver unlinks a disarmed entry that comes next, so as not to wake for it later.
                 Step::Done => match self.levels.first().filter(|&index| nodes.is_disarmed(index)) {
                     Some(index) => {

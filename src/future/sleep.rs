@@ -3,12 +3,11 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::clock::{Deadline, Requested, Ticks};
-use crate::shard::{Coop, Progress, Shard, SleepEntry};
+use crate::shard::{Phase, Shard, SleepEntry};
 
 /// A future that completes at a deadline.
 ///
@@ -51,58 +50,29 @@ use crate::shard::{Coop, Progress, Shard, SleepEntry};
 /// the shutdown, each sleep that is created or reset is pending once in this way.
 #[must_use = "a sleep does nothing unless it is polled"]
 pub struct Sleep {
-    source: Source,
+    entry: SleepEntry,
     /// The tick of the deadline.
     tick: u64,
     requested: Requested,
 }
 
-enum Source {
-    Held(SleepEntry),
-    /// The service had been shut down before: no entry can be armed.
-    Closed {
-        /// Any shard of the service: it has the clock.
-        shard: Arc<Shard>,
-        progress: Progress,
-        coop: Coop,
-    },
-}
-
 impl Sleep {
-    /// Creates a sleep until `deadline`. `entry` is `None` if the service has been shut down. `shard` then returns any
-    /// of its shards.
     #[inline]
-    pub(crate) fn new(entry: Option<SleepEntry>, deadline: Deadline, shard: impl FnOnce() -> Arc<Shard>) -> Self {
-        let closed =
-            || Source::Closed { shard: shard(), progress: Progress::after_shutdown(deadline), coop: Coop::new(true) };
-        Self { source: entry.map_or_else(closed, Source::Held), tick: deadline.tick, requested: deadline.requested }
+    pub(crate) fn new(entry: SleepEntry, deadline: Deadline) -> Self {
+        Self { entry, tick: deadline.tick, requested: deadline.requested }
     }
 
     /// Makes the sleep stay pending for ever if a poll finds a shutdown before its deadline.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
-        match &mut self.source {
-            Source::Held(entry) => &mut entry.coop,
-            Source::Closed { coop, .. } => coop,
-        }
-        .outlasts_shutdown = true;
+        self.entry.outlasts_shutdown = true;
         self
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        match &self.source {
-            Source::Held(entry) => entry.shard(),
-            Source::Closed { shard, .. } => shard,
-        }
-    }
-
-    fn coop(&self) -> &Coop {
-        match &self.source {
-            Source::Held(entry) => &entry.coop,
-            Source::Closed { coop, .. } => coop,
-        }
+        self.entry.shard()
     }
 
     #[inline]
@@ -143,10 +113,10 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn is_elapsed(&self) -> bool {
-        match self.progress() {
-            Progress::Pending => false,
-            Progress::Elapsed => true,
-            Progress::Shutdown => !self.coop().outlasts_shutdown,
+        match self.entry.phase(self.tick) {
+            Phase::Idle | Phase::Armed => false,
+            Phase::Elapsed => true,
+            Phase::Shutdown => !self.entry.outlasts_shutdown,
         }
     }
 
@@ -166,23 +136,12 @@ impl Sleep {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.progress() == Progress::Shutdown
-    }
-
-    #[inline]
-    fn progress(&self) -> Progress {
-        match &self.source {
-            Source::Held(entry) => entry.progress(self.tick),
-            Source::Closed { progress, .. } => *progress,
-        }
+        self.entry.phase(self.tick) == Phase::Shutdown
     }
 
     /// Returns whether the service has been shut down, even if this sleep completed before.
     pub(crate) fn is_closed(&self) -> bool {
-        match &self.source {
-            Source::Held(entry) => entry.is_closed(),
-            Source::Closed { .. } => true,
-        }
+        self.entry.is_closed()
     }
 
     /// Sets a new deadline. The waker of a pending sleep stays in place. A sleep that has completed must be polled
@@ -232,13 +191,7 @@ impl Sleep {
     pub(super) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
         (self.tick, self.requested) = (deadline.tick, deadline.requested);
-        match &mut self.source {
-            Source::Held(entry) => entry.reset(deadline),
-            Source::Closed { progress, coop, .. } => {
-                *progress = Progress::after_shutdown(deadline);
-                coop.renew(true);
-            }
-        }
+        self.entry.reset(deadline);
     }
 }
 
@@ -247,12 +200,9 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { source, tick, .. } = &mut *self;
-        let (progress, coop) = match source {
-            Source::Held(entry) => (entry.poll(*tick, context.waker()), &mut entry.coop),
-            Source::Closed { progress, coop, .. } => (*progress, coop),
-        };
-        coop.poll(progress, context.waker())
+        let tick = self.tick;
+        let phase = self.entry.poll(tick, context.waker());
+        self.entry.complete(phase, context.waker())
     }
 }
 

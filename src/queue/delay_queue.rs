@@ -11,7 +11,7 @@ use super::key::DelayKey;
 use super::line::{Consumer, TaskOrThread};
 use super::shared::Shared;
 use crate::error::ScheduleError;
-use crate::shard::coop;
+use crate::shard::budget;
 use crate::timer::Timer;
 
 /// A queue whose values come out when they are due.
@@ -265,7 +265,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     pub fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         // Relaxed, here and below: a clone is polled by one task. Two that share it do no harm.
         let has_waited = self.has_waited.load(Ordering::Relaxed);
-        if !has_waited && coop::is_spent() {
+        if !has_waited && budget::is_spent() {
             self.has_waited.store(true, Ordering::Relaxed);
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -273,7 +273,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         let polled = self.shared.poll(&self.consumer, Some(TaskOrThread::Task(cx.waker().clone())));
         self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
         if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
-            coop::spend();
+            budget::spend();
         }
         polled
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::shard::Shard;
-use crate::engine::entry::{Callback, CallbackKind, Found};
+use crate::engine::entry::{Callback, CallbackKind, DISPATCHED, State};
 use crate::engine::run::catch_panic;
 
 impl Shard {
@@ -23,10 +23,10 @@ impl Shard {
     pub(crate) fn close(this: &Arc<Self>) {
         this.closed.get_or_init(|| {
             // The count that is left to the handles.
-            let pinned = Arc::into_raw(this.clone());
+            let kept = Arc::into_raw(this.clone());
             if this.core.close() {
                 // SAFETY: we own the count made above, because no handle is left to own it.
-                drop(unsafe { Arc::from_raw(pinned) });
+                drop(unsafe { Arc::from_raw(kept) });
             }
         });
         this.wake_clock();
@@ -35,20 +35,21 @@ impl Shard {
     /// Ends the pending timers of a closed shard whose callbacks have this kind: values, which stay in their queues, or
     /// sleeps, which complete.
     pub(crate) fn claim_of(&self, kind: CallbackKind) {
-        self.core.claim_of(kind, self.ticks.now_tick(), |found| {
-            if let Some((_, callback)) = self.end_claimed(found) {
+        self.core.claim_of(kind, self.ticks.now_tick(), |state, found| {
+            if let Some((_, callback)) = self.end_claimed(state, found) {
                 self.drop_unfired(callback);
             }
         });
     }
 
-    /// Counts a timer that the shutdown has claimed. Wakes its task, or returns its callback with its tick.
-    pub(crate) fn end_claimed(&self, found: Found) -> Option<(u64, Callback)> {
-        let Found::Unfired { deadline, callback, dispatched } = found else {
+    /// Counts a timer that the shutdown has claimed. Wakes its task, or returns its callback with its tick. Without a
+    /// callback, it is a periodic timer that ends with its run.
+    pub(crate) fn end_claimed(&self, state: State, found: Option<(u64, Callback)>) -> Option<(u64, Callback)> {
+        let Some((deadline, callback)) = found else {
             self.count_end(|counters| &counters.cancelled);
             return None;
         };
-        if dispatched {
+        if state.has(DISPATCHED) {
             self.finish_in_flight();
         }
         if callback.kind() == CallbackKind::Waker {
@@ -77,7 +78,7 @@ impl Shard {
         );
         // The drop of the payload may panic, too.
         catch_panic(&self, || drop(payload));
-        if this.on_panic.is_none() {
+        if this.settings.on_panic.is_none() {
             // Best effort: the process may have no standard error.
             let _ = writeln!(io::stderr(), "{message}");
         }

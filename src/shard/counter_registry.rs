@@ -52,7 +52,7 @@ const FLUSHES: u32 = 8;
 #[repr(align(128))]
 pub(crate) struct Registry {
     /// The counters registered last. The list owns a count of each.
-    head: AtomicPtr<Registered>,
+    head: AtomicPtr<ListedCounters>,
     /// Number of counters in the list.
     listed: AtomicI64,
     /// Number of those whose threads have ended.
@@ -60,16 +60,16 @@ pub(crate) struct Registry {
     /// Number of ended threads whose counters stay in the list in any case.
     retain_min: i64,
     merged: Atomic<MergedCounters>,
-    sweep: Mutex<Sweep>,
+    trimming: Mutex<Trimming>,
 }
 
 /// The counters of one thread, on cache lines that no other thread writes while it counts.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Registered {
+pub(crate) struct ListedCounters {
     pub(crate) counters: ThreadCounters,
     /// The next older counters in the list.
-    next: AtomicPtr<Registered>,
+    next: AtomicPtr<ListedCounters>,
     /// The thread has ended.
     ended: AtomicBool,
     /// The mark: the first version of `merged` that contains these counters. Zero: none does.
@@ -84,9 +84,9 @@ struct MergedCounters {
 
 /// The progress of the trim.
 #[derive(Default)]
-struct Sweep {
+struct Trimming {
     /// The listed counters behind which the current pass continues. Null: there is no pass. Atomic only to be `Send`.
-    last_kept: AtomicPtr<Registered>,
+    last_kept: AtomicPtr<ListedCounters>,
     /// Cloned for each group of counters that crossbeam-epoch has not freed yet.
     unfreed: Arc<()>,
     /// Number of attempts to free them that are left.
@@ -103,13 +103,13 @@ impl Registry {
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
             merged: Atomic::new(MergedCounters { version: 0, sum: ShardStats::default() }),
-            sweep: Mutex::default(),
+            trimming: Mutex::default(),
         }
     }
 
     /// Returns new counters, which only the caller uses until it [unregisters](Self::unregister) them. Lock-free.
-    pub(crate) fn register(&self) -> Arc<Registered> {
-        let new = Arc::<Registered>::default();
+    pub(crate) fn register(&self) -> Arc<ListedCounters> {
+        let new = Arc::<ListedCounters>::default();
         let listed = Arc::into_raw(new.clone()).cast_mut();
         // Release: publishes the counters and their link; pairs with `list_from` and `head`. Relaxed for the link
         // itself: published by this. No counters are popped, so there is no ABA. Loom model `registry`.
@@ -124,7 +124,7 @@ impl Registry {
 
     /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns
     /// whether so many threads have ended that the driver should [trim](Self::trim). Wait-free.
-    pub(crate) fn unregister(&self, counters: &Registered) -> bool {
+    pub(crate) fn unregister(&self, counters: &ListedCounters) -> bool {
         // Release: publishes the counts to the driver; pairs with `merge`.
         counters.ended.store(true, Ordering::Release);
         self.ended.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Registry {
     }
 
     /// Returns the counters registered last, or null.
-    fn head(&self) -> *mut Registered {
+    fn head(&self) -> *mut ListedCounters {
         // Acquire: pairs with every push, as later pushes continue the release sequence of earlier ones.
         self.head.load(Ordering::Acquire)
     }
@@ -177,27 +177,27 @@ impl Registry {
 
     /// Makes a bounded turn of merging or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
-        let Ok(mut sweep) = self.sweep.try_lock() else {
+        let Ok(mut trimming) = self.trimming.try_lock() else {
             return false;
         };
-        let in_pass = !sweep.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
-        if !in_pass && Arc::strong_count(&sweep.unfreed) == 1 {
+        let in_pass = !trimming.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
+        if !in_pass && Arc::strong_count(&trimming.unfreed) == 1 {
             return false;
         }
         let guard = epoch::pin();
         if in_pass {
-            self.merge(&mut sweep, &guard);
-            sweep.flushes = FLUSHES;
+            self.merge(&mut trimming, &guard);
+            trimming.flushes = FLUSHES;
         } else {
-            sweep.flushes = sweep.flushes.saturating_sub(1);
+            trimming.flushes = trimming.flushes.saturating_sub(1);
         }
         guard.flush();
-        sweep.flushes > 0
+        trimming.flushes > 0
     }
 
     /// Begins or continues a pass: visits some counters, and merges and unlinks those of ended threads.
-    fn merge(&self, sweep: &mut Sweep, guard: &Guard) {
-        let last_kept = sweep.last_kept.load(Ordering::Relaxed);
+    fn merge(&self, trimming: &mut Trimming, guard: &Guard) {
+        let last_kept = trimming.last_kept.load(Ordering::Relaxed);
         let begin = if last_kept.is_null() { self.head() } else { last_kept };
         // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
         let mut list = unsafe { list_from(begin, guard) };
@@ -216,12 +216,12 @@ impl Registry {
             }
         }
         let last_kept = if list.next().is_some() { ptr::from_ref(kept).cast_mut() } else { ptr::null_mut() };
-        sweep.last_kept.store(last_kept, Ordering::Relaxed);
+        trimming.last_kept.store(last_kept, Ordering::Relaxed);
         if surplus.is_empty() {
             return;
         }
 
-        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of the sweep.
+        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of `trimming`.
         let merged = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
         let version = merged.version + 1;
         let mut sum = merged.sum.clone();
@@ -237,7 +237,7 @@ impl Registry {
 
         self.listed.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
         self.ended.fetch_sub(surplus.len() as i64, Ordering::Relaxed);
-        let unlink = |(kept, counters): (&Registered, &Registered)| {
+        let unlink = |(kept, counters): (&ListedCounters, &ListedCounters)| {
             let unlinked = kept.next.load(Ordering::Relaxed).cast_const();
             // Release: publishes the sum that contains the counters to readers that do not find them; pairs with the
             // Acquire in `list_from`. A store, because no other thread changes this link.
@@ -246,7 +246,7 @@ impl Registry {
             unsafe { Arc::from_raw(unlinked) }
         };
         let unlinked: Vec<_> = surplus.into_iter().map(unlink).collect();
-        let unfreed = sweep.unfreed.clone();
+        let unfreed = trimming.unfreed.clone();
         // SAFETY: later readers cannot find the counters. They may be dropped on any thread.
         unsafe { guard.defer_unchecked(move || drop((unlinked, unfreed))) };
     }
@@ -256,11 +256,11 @@ impl Registry {
 ///
 /// # Safety
 /// `first` must be null, or have been in the list at some time after the guard has pinned.
-unsafe fn list_from(first: *mut Registered, _guard: &Guard) -> impl Iterator<Item = &Registered> {
+unsafe fn list_from(first: *mut ListedCounters, _guard: &Guard) -> impl Iterator<Item = &ListedCounters> {
     // SAFETY: the counters exist. By this function's contract, the first were in the list after the guard has pinned.
     // So were those to which their link refers, because a link changes no more once its counters are unlinked. Such
     // counters are not freed before the guard unpins.
-    let get = |counters: *mut Registered| unsafe { counters.as_ref() };
+    let get = |counters: *mut ListedCounters| unsafe { counters.as_ref() };
     // Acquire: pairs with the push, for the counters, and with the unlinking store in `merge`, for `merged`.
     iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
 }

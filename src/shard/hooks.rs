@@ -66,7 +66,7 @@ impl Shard {
     /// Counts a panic, and passes its payload to `on_panic`. Never unwinds.
     pub(crate) fn report_panic(&self, payload: Box<dyn Any + Send>) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.panicked));
-        let deliver = || match &self.on_panic {
+        let deliver = || match &self.settings.on_panic {
             Some(hook) => hook(payload),
             None => drop(payload),
         };
@@ -116,7 +116,8 @@ impl RunHooks for &Shard {
                 thread.count(|counters| &counters.completed);
             }
         });
-        let hook = self.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
+        let hook =
+            self.settings.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
         hook.map(|hook| hook.begin(lateness, callback.type_name()))
     }
 
@@ -129,7 +130,7 @@ impl RunHooks for &Shard {
 
     #[inline]
     fn ended(&self, run: Self::Run) {
-        if let (Some((_, run)), Some(hook)) = (run, &self.on_slow) {
+        if let (Some((_, run)), Some(hook)) = (run, &self.settings.on_slow) {
             catch_panic(self, || hook.report(run));
         }
     }

@@ -10,7 +10,8 @@
 //! | `thread_state`        | a thread's own part of each shard: its counters and its cache            |
 //! | `schedule`            | accepts or refuses a new timer; the permits under `max_pending`          |
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes     |
-//! | `sleep_entry`, `coop` | the timer of a future; whether a poll may complete without being pending |
+//! | `sleep_entry`         | the timer of a future                                                    |
+//! | `budget`              | whether a poll may complete without being pending                        |
 //! | *the driver's side*   |                                                                          |
 //! | `driver`              | `ShardDriver`: turns the wheel, in rounds of bounded turns               |
 //! | *a worker's side*     |                                                                          |
@@ -22,9 +23,9 @@
 //!
 //! loom explores the files without `cfg(not(loom))`. Its models have a `Shard` and a `thread_state` of their own.
 
+pub(crate) mod budget;
 #[cfg(not(loom))]
 mod close;
-pub(crate) mod coop;
 #[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod counter_registry;
 #[cfg(not(loom))]
@@ -47,10 +48,9 @@ mod virtual_time;
 
 #[cfg(not(loom))]
 pub(crate) use self::{
-    coop::{Coop, Progress},
     raw_handle::RawHandle,
     shard::{PanicHook, Shard, ShardSettings},
-    sleep_entry::SleepEntry,
+    sleep_entry::{Phase, SleepEntry},
     slow_hook::SlowHook,
 };
 #[cfg(not(loom))]

@@ -12,9 +12,9 @@
 //! | `release`            | clears `HANDLE`             | caches the entry, if it is free; frees a closed shard after its last handle |
 //!
 //! **Who keeps the shard.** The handle keeps the memory of its entry and its shard until the transition of `release`.
-//! In a closed shard it keeps them until `unpin`. After that, another thread may release the last handle, and so free
-//! the shard. So `release` reads what it needs before, and only uses the thread's own state after. No `&Shard` may
-//! exist across the transition, because a reference that is passed to a function must be valid until that function
+//! In a closed shard it keeps them until `subtract_handle`. After that, another thread may release the last handle, and
+//! so free the shard. So `release` reads what it needs before, and only uses the thread's own state after. No `&Shard`
+//! may exist across the transition, because a reference that is passed to a function must be valid until that function
 //! returns. A `&Entry` may: an entry is all cells.
 //!
 //! Clocks and counters are in `Shard` and in the thread state, of which loom-tests has its own. Loom models `cancel`,
@@ -24,7 +24,7 @@ use std::ptr::NonNull;
 
 use crate::clock::Deadline;
 use crate::engine::core::Core;
-use crate::engine::entry::{DISPATCHED, DriverNotice, Entry, RUNNING, Release, State};
+use crate::engine::entry::{ARMED, CLOSED, DISPATCHED, DriverNotice, Entry, RUNNING, State};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 
@@ -120,22 +120,20 @@ impl Shard {
         let aside = unsafe { raw.shard.as_ref() }.core.slab.is_sparse(raw.index());
         let release = |thread: &mut ThreadState| {
             // SAFETY: the entry is alive, because the handle keeps it until this transition. It is not read afterwards.
-            match unsafe { raw.entry.as_ref() }.release() {
-                Release::InUse => false,
-                Release::Owned => {
-                    thread.recycle(raw.index(), aside);
-                    false
-                }
-                Release::Closed => {
-                    // SAFETY: the shard is alive, because a handle of a closed shard keeps it until `unpin`.
-                    unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) }
-                }
+            let after = unsafe { raw.entry.as_ref() }.release();
+            if after.has(CLOSED) {
+                // SAFETY: the shard is alive, because a handle of a closed shard keeps it until `subtract_handle`.
+                return unsafe { Core::subtract_handle(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) };
             }
+            if !after.has(ARMED | RUNNING | DISPATCHED) {
+                thread.recycle(raw.index(), aside);
+            }
+            false
         };
         // SAFETY: the shard is alive until the transition in `release`, because the handle keeps it.
         let last = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
         if last {
-            // SAFETY: `unpin` has returned true: this was the last handle of a closed shard.
+            // SAFETY: `subtract_handle` has returned true: this was the last handle of a closed shard.
             unsafe { Shard::last_handle_released(raw.shard) };
         }
     }

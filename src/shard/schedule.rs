@@ -66,7 +66,7 @@ impl Shard {
     /// cache line that threads share.
     #[inline]
     fn acquire_permit(&self) -> bool {
-        let Some(permits) = &self.permits else { return true };
+        let Some(permits) = &self.settings.permits else { return true };
         // Relaxed, here and below: the count guards no other memory.
         permits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
@@ -74,7 +74,7 @@ impl Shard {
     /// Releases the permit of a timer that has ended or was refused, if timers have permits.
     #[inline]
     pub(super) fn release_permit(&self) {
-        if let Some(permits) = &self.permits {
+        if let Some(permits) = &self.settings.permits {
             permits.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -9,7 +9,7 @@
 //! | `driver_cell`        | the thread that has the role                                     | the same       |
 //! | `registry`, `common` | threads that start, count or end; the driver's trim              | `stats`, `len` |
 //! | `homes`              | threads that start or end                                        | `choose_home`  |
-//! | `permits`            | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
+//! | `settings.permits`   | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
 //! | `closed`             | the thread that closes the shard                                 | a manual clock |
 //!
 //! All other fields are fixed at creation.
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::{Registered, Registry};
+use super::counter_registry::{ListedCounters, Registry};
 use super::driver::ShardDriver;
 use super::slow_hook::SlowHook;
 use crate::clock::{NEVER, Quiescence, Ticks};
@@ -58,11 +58,7 @@ pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
 /// What a service sets for each of its shards.
 pub(crate) struct ShardSettings {
-    pub(crate) slab: Slab,
-    pub(crate) levels: Levels,
-    pub(crate) wakeup: DriverWakeup,
-    pub(crate) ticks: Ticks,
-    /// Number of timers that `max_pending` still permits.
+    /// Number of timers that `max_pending` still permits, in all shards of the service.
     pub(crate) permits: Option<Arc<AtomicUsize>>,
     pub(crate) on_panic: Option<Arc<PanicHook>>,
     pub(crate) on_slow: Option<SlowHook>,
@@ -82,17 +78,13 @@ pub(crate) struct Shard {
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
     /// The counters of all threads whose thread-locals are already destroyed.
-    pub(super) common: Arc<Registered>,
+    pub(super) common: Arc<ListedCounters>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
     /// In virtual time only.
     pub(super) quiescence: Option<Quiescence>,
-    pub(super) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Number of timers that `max_pending` still permits, in all shards of the service.
-    pub(super) permits: Option<Arc<AtomicUsize>>,
-    pub(super) on_panic: Option<Arc<PanicHook>>,
-    pub(super) on_slow: Option<SlowHook>,
+    pub(super) settings: ShardSettings,
     /// Set when the close has closed all entries.
     pub(super) closed: OnceLock<()>,
     /// Makes the driver panic after it has next taken a timer out of the wheel.
@@ -102,8 +94,13 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Creates an open shard, which no thread drives yet.
-    pub(crate) fn new(settings: ShardSettings) -> Arc<Self> {
-        let ShardSettings { slab, levels, wakeup, ticks, permits, on_panic, on_slow, needs_this_thread } = settings;
+    pub(crate) fn new(
+        slab: Slab,
+        levels: Levels,
+        wakeup: DriverWakeup,
+        ticks: Ticks,
+        settings: ShardSettings,
+    ) -> Arc<Self> {
         let registry = Registry::new(RETAINED_COUNTERS);
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
@@ -116,11 +113,8 @@ impl Shard {
             registry,
             homes: CachePadded::new(AtomicUsize::new(0)),
             quiescence: ticks.manual.as_ref().map(|_| Quiescence::default()),
-            needs_this_thread,
+            settings,
             ticks,
-            permits,
-            on_panic,
-            on_slow,
             closed: OnceLock::new(),
             #[cfg(test)]
             fault: false.into(),
@@ -177,8 +171,8 @@ impl Drop for Shard {
             // Leaked, as the drop of a payload may panic.
             _ = panic::catch_unwind(AssertUnwindSafe(|| drop(hook))).map_err(mem::forget);
         }
-        drop_hook(self.on_panic.take());
-        drop_hook(self.on_slow.take());
+        drop_hook(self.settings.on_panic.take());
+        drop_hook(self.settings.on_slow.take());
     }
 }
 
@@ -189,10 +183,9 @@ impl RefUnwindSafe for Shard {}
 impl RefUnwindSafe for Entry {}
 
 #[cfg(test)]
-impl ShardSettings {
-    /// The settings of a shard without a limit and without hooks, whose executor has threads of its own.
-    pub(crate) fn new(slab: Slab, levels: Levels, wakeup: DriverWakeup, ticks: Ticks) -> Self {
-        let needs_this_thread = Box::new(|| false);
-        Self { slab, levels, wakeup, ticks, permits: None, on_panic: None, on_slow: None, needs_this_thread }
+impl Default for ShardSettings {
+    /// No limit and no hooks, and an executor with threads of its own.
+    fn default() -> Self {
+        Self { permits: None, on_panic: None, on_slow: None, needs_this_thread: Box::new(|| false) }
     }
 }

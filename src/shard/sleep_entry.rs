@@ -1,10 +1,13 @@
 //! `SleepEntry`: the entry of a future, which it owns from its creation to its drop, armed or not.
 //!
-//! | phase   | the entry                                        | left by                                              |
-//! |---------|--------------------------------------------------|------------------------------------------------------|
-//! | `Idle`  | is reserved, not armed                           | the next poll: arms it, or finds the deadline come   |
-//! | `Armed` | was armed with the waker of the last poll. It may have fired since | a poll or a reset that finds it ended |
-//! | `Over`  | is not armed; the result is known                | a reset                                              |
+//! | phase      | the entry                                        | left by                                          |
+//! |------------|--------------------------------------------------|--------------------------------------------------|
+//! | `Idle`     | is reserved, not armed                           | the next poll: arms it, or finds the deadline come |
+//! | `Armed`    | was armed with the waker of the last poll, and may have fired since | a poll or a reset that finds it ended |
+//! | `Elapsed`  | is not armed: the deadline has come              | a reset                                          |
+//! | `Shutdown` | is not armed: a shutdown came before its deadline | a reset                                         |
+//!
+//! A future that is made after the shutdown has no entry, and is in one of the last two phases.
 //!
 //! A poll by another task replaces the waker by two of the transitions that every timer has:
 //!
@@ -18,39 +21,54 @@
 //! The drop of a pending future cancels the timer. The entry keeps the shard's memory, so a future need not count itself
 //! as an owner of the service. That count would be a cache line that all threads write.
 //!
-//! Whether a poll that could complete must be pending once more is decided by [`coop`](super::coop). Loom models `wake`
-//! and `sleep_entry`.
+//! Whether a poll that could complete must be pending once more is decided by [`budget`](super::budget). Loom models
+//! `wake` and `sleep_entry`.
 
 use std::ptr::NonNull;
 use std::task::Waker;
 
-use super::coop::{Coop, Progress};
 use super::raw_handle::RawHandle;
 use crate::clock::Deadline;
 use crate::engine::entry::{ARMED, CLOSED, Callback, DISPATCHED, Entry, RUNNING};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
+use crate::sync::Arc;
 
 /// An entry that one future owns.
 ///
-/// It stores the fields of a [`RawHandle`] one by one, so that the phase fits in their padding.
+/// It stores the fields of a [`RawHandle`] one by one, so that the others fit in their padding.
 pub(crate) struct SleepEntry {
     shard: NonNull<Shard>,
-    entry: NonNull<Entry>,
+    /// `None` if the future was made after the shutdown: it then owns a count of the shard.
+    entry: Option<NonNull<Entry>>,
     index: u32,
     phase: Phase,
-    /// A part of the future, stored here because it fits in the padding.
-    pub(crate) coop: Coop,
+    /// The next completion needs a pending poll first.
+    pub(super) must_wait: bool,
+    /// The future has been pending since its deadline was set, or since it completed.
+    pub(super) has_waited: bool,
+    /// A shutdown leaves the future pending for ever.
+    pub(crate) outlasts_shutdown: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+/// What a future knows of its timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
     /// The future was not polled since its deadline was set.
     Idle,
     /// The entry was armed, and no call has seen its end since.
     Armed,
-    /// The timer has ended.
-    Over(Progress),
+    /// The deadline has come.
+    Elapsed,
+    /// A shutdown ended the timer before its deadline.
+    Shutdown,
+}
+
+impl Phase {
+    /// Returns the phase of a timer that is set or reset after the shutdown.
+    fn after_shutdown(deadline: Deadline) -> Self {
+        if deadline.tick <= deadline.now { Self::Elapsed } else { Self::Shutdown }
+    }
 }
 
 impl SleepEntry {
@@ -59,25 +77,34 @@ impl SleepEntry {
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Option<Self> {
         let raw = thread_state::with_home(service, choose, reserve)?;
-        let index = raw.index();
-        Some(Self { shard: raw.shard, entry: raw.entry, index, phase: Phase::Idle, coop: Coop::new(false) })
+        Some(Self::of(raw.shard, Some(raw.entry), raw.index(), Phase::Idle))
     }
 
-    /// Returns the shard of the entry.
+    /// Makes a future's part without an entry, after the shutdown. `shard` is any shard of the service: it has the
+    /// clock.
+    pub(crate) fn closed(shard: Arc<Shard>, deadline: Deadline) -> Self {
+        let shard = NonNull::new(Arc::into_raw(shard).cast_mut()).expect("a pointer into an allocation");
+        Self::of(shard, None, 0, Phase::after_shutdown(deadline))
+    }
+
+    #[inline]
+    fn of(shard: NonNull<Shard>, entry: Option<NonNull<Entry>>, index: u32, phase: Phase) -> Self {
+        let must_wait = entry.is_none();
+        Self { shard, entry, index, phase, must_wait, has_waited: false, outlasts_shutdown: false }
+    }
+
+    /// Returns the shard of the timer; after a shutdown, any shard of the service.
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        self.parts().0
+        // SAFETY: it is alive, because the handle or the count keeps it, and the future releases that last.
+        unsafe { self.shard.as_ref() }
     }
 
+    /// Returns the entry, of a future that has one.
     #[inline]
-    fn parts(&self) -> (&Shard, &Entry) {
-        // SAFETY: both are alive, because the handle keeps them, and the future releases it last.
-        unsafe { (self.shard.as_ref(), self.entry.as_ref()) }
-    }
-
-    #[inline]
-    fn raw(&self) -> RawHandle {
-        RawHandle::new(self.shard, self.entry, self.index)
+    fn entry(&self) -> &Entry {
+        // SAFETY: it is alive, because the handle keeps it, and the future releases that last.
+        unsafe { self.entry.expect("a timer that may be pending").as_ref() }
     }
 
     /// Returns whether the timer may be pending. In the child of a fork, no timer of the parent is.
@@ -87,29 +114,28 @@ impl SleepEntry {
     }
 
     /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
-    pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Progress {
+    pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Phase {
         let now = self.shard().ticks.now_tick();
-        let progress = match self.phase {
-            Phase::Over(progress) => progress,
-            _ if self.shard().is_inherited() => Progress::Shutdown,
-            Phase::Idle if deadline <= now => Progress::Elapsed,
+        self.phase = match self.phase {
+            Phase::Elapsed | Phase::Shutdown => self.phase,
+            _ if self.shard().is_inherited() => Phase::Shutdown,
+            Phase::Idle if deadline <= now => Phase::Elapsed,
             Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Phase::Armed => self.poll_entry(deadline, now, waker),
         };
-        self.phase = if progress == Progress::Pending { Phase::Armed } else { Phase::Over(progress) };
-        progress
+        self.phase
     }
 
     /// Polls an entry that was armed: makes it wake the task of `waker`, or ends the timer if it is due.
-    fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Progress {
-        let (shard, entry) = self.parts();
+    fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Phase {
+        let (shard, entry) = (self.shard(), self.entry());
         let is_due = deadline <= now;
         if !entry.state().has(ARMED) {
             return self.ended(deadline);
         }
         // SAFETY: the future owns the only handle, and has armed the entry.
         if !is_due && unsafe { entry.will_wake(waker) } {
-            return Progress::Pending;
+            return Phase::Armed;
         }
         // The clone is the task's own code and may panic. Nothing has changed yet.
         let callback = (!is_due).then(|| Callback::waking(waker.clone()));
@@ -124,14 +150,14 @@ impl SleepEntry {
         if cancelled.has(DISPATCHED) {
             shard.finish_in_flight();
         }
-        callback.map_or(Progress::Elapsed, |callback| self.arm(deadline, now, callback, false))
+        callback.map_or(Phase::Elapsed, |callback| self.arm(deadline, now, callback, false))
     }
 
     /// Arms the entry, or another one if it is still in a batch or running. `is_new`: the timer is not counted yet.
     #[inline]
-    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Progress {
+    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Phase {
         let free = self.replace_if_busy();
-        let (shard, entry) = self.parts();
+        let (shard, entry) = (self.shard(), self.entry());
         let now = shard.ticks.present(now);
         // SAFETY: the future owns the entry, and `replace_if_busy` has checked that it is neither in a batch nor
         // running.
@@ -143,7 +169,7 @@ impl SleepEntry {
                     shard.count_completed();
                 }
                 shard.drop_unfired(callback);
-                return Progress::Shutdown;
+                return Phase::Shutdown;
             }
         };
         thread_state::with(shard, |thread| {
@@ -152,72 +178,66 @@ impl SleepEntry {
             }
             shard.notify_driver(thread, self.index, notice, deadline);
         });
-        Progress::Pending
+        Phase::Armed
     }
 
     /// Returns why an armed timer has ended.
-    fn ended(&self, deadline: u64) -> Progress {
-        let (shard, entry) = self.parts();
-        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() {
-            Progress::Shutdown
-        } else {
-            Progress::Elapsed
-        }
+    fn ended(&self, deadline: u64) -> Phase {
+        let (shard, entry) = (self.shard(), self.entry());
+        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() { Phase::Shutdown } else { Phase::Elapsed }
     }
 
     /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
     fn replace_if_busy(&mut self) -> bool {
-        let (shard, entry) = self.parts();
+        let (shard, entry) = (self.shard(), self.entry());
         if !entry.state().has(DISPATCHED | RUNNING) {
             return true;
         }
         let Some(raw) = thread_state::with(shard, reserve) else { return false };
         // SAFETY: the future owns this handle, and it is not used any more.
-        unsafe { Shard::release(self.raw()) };
-        (self.entry, self.index) = (raw.entry, raw.index());
+        unsafe { Shard::release(RawHandle::new(self.shard, entry.into(), self.index)) };
+        (self.entry, self.index) = (Some(raw.entry), raw.index());
         true
     }
 
     /// Resets the timer to `deadline`. A timer that is not pending is armed by the next poll.
     #[inline]
     pub(crate) fn reset(&mut self, deadline: Deadline) {
-        let (shard, entry) = self.parts();
-        let moved = self.is_armed() && shard.reset(entry, self.index, deadline);
+        let moved = self.is_armed() && self.shard().reset(self.entry(), self.index, deadline);
         if !moved {
             // A closed entry must not be armed, as the shutdown may not have taken the old waker yet.
-            let closed = self.is_closed();
-            self.phase = if closed { Phase::Over(Progress::after_shutdown(deadline)) } else { Phase::Idle };
-            self.coop.renew(closed);
+            self.must_wait = self.is_closed();
+            self.phase = if self.must_wait { Phase::after_shutdown(deadline) } else { Phase::Idle };
+            self.has_waited = false;
         } else if deadline.tick <= deadline.now {
             // The future was pending for its old deadline. It has not been for this one.
-            self.coop.renew(false);
+            self.must_wait = false;
+            self.has_waited = false;
         }
     }
 
-    /// Returns the progress of the timer. Registers no waker.
+    /// Returns the phase that a poll would find, but leaves an idle future idle. Registers no waker.
     #[inline]
-    pub(crate) fn progress(&self, deadline: u64) -> Progress {
-        let (shard, entry) = self.parts();
+    pub(crate) fn phase(&self, deadline: u64) -> Phase {
         match self.phase {
-            Phase::Over(progress) => progress,
-            _ if shard.is_inherited() => Progress::Shutdown,
-            Phase::Armed if !entry.state().has(ARMED) => self.ended(deadline),
+            Phase::Elapsed | Phase::Shutdown => self.phase,
+            _ if self.shard().is_inherited() => Phase::Shutdown,
+            Phase::Armed if !self.entry().state().has(ARMED) => self.ended(deadline),
             // The deadline decides, as the driver may be late.
-            Phase::Armed | Phase::Idle if deadline <= shard.ticks.now_tick() => Progress::Elapsed,
-            Phase::Idle if entry.state().has(CLOSED) => Progress::Shutdown,
-            Phase::Armed | Phase::Idle => Progress::Pending,
+            Phase::Armed | Phase::Idle if deadline <= self.shard().ticks.now_tick() => Phase::Elapsed,
+            Phase::Idle if self.entry().state().has(CLOSED) => Phase::Shutdown,
+            Phase::Armed | Phase::Idle => self.phase,
         }
     }
 
-    /// Returns whether the shard was shut down.
+    /// Returns whether the service was shut down, even if the timer ended before.
     pub(crate) fn is_closed(&self) -> bool {
-        let (shard, entry) = self.parts();
-        entry.state().has(CLOSED) || shard.is_inherited()
+        self.entry.is_none() || self.entry().state().has(CLOSED) || self.shard().is_inherited()
     }
 
     /// Cancels an armed timer.
     fn cancel(&self) {
-        let (shard, entry) = self.parts();
+        let (shard, entry) = (self.shard(), self.entry());
         if let Some(ended) = entry.cancel() {
             // SAFETY: the transition above cancelled the timer, and the future owns its handle.
             unsafe { shard.finish_cancel(entry, ended) };
@@ -240,8 +260,12 @@ impl Drop for SleepEntry {
         if self.is_armed() {
             self.cancel();
         }
-        // SAFETY: the future owns the only handle, and is not used after this drop.
-        unsafe { Shard::release(self.raw()) };
+        match self.entry {
+            // SAFETY: the future owns the only handle, and is not used after this drop.
+            Some(entry) => unsafe { Shard::release(RawHandle::new(self.shard, entry, self.index)) },
+            // SAFETY: we own the count that `closed` was given, and the future is not used after this drop.
+            None => drop(unsafe { Arc::from_raw(self.shard.as_ptr()) }),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub struct SlowCallback {
     /// This includes the drop of what a one-shot callback captured, unless the callback gave it away. It excludes
     /// [`on_panic`](crate::Builder::on_panic).
     pub took: Duration,
-    /// How much later than the tick of its deadline the run started: its sample in
+    /// How much later than the tick of its deadline the run started: its value in
     /// [`Stats::lateness`](crate::Stats::lateness).
     pub late: Duration,
     /// The index of the callback's shard in [`Stats::shards`](crate::Stats::shards).

@@ -34,7 +34,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use super::counter_registry::Registered;
+use super::counter_registry::ListedCounters;
 use super::shard::Shard;
 use crate::engine::memory::Cache;
 use crate::stats::{Counter, ThreadCounters};
@@ -43,7 +43,7 @@ use crate::stats::{Counter, ThreadCounters};
 const NONE: u64 = 0;
 
 /// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
-/// the entries of a node in the [depot](crate::engine::memory).
+/// those of a chunk in the [depot](crate::engine::memory).
 const HANDFUL: usize = 8;
 
 /// What a call looks for.
@@ -60,7 +60,7 @@ pub(crate) struct ThreadState {
     key: StateKey,
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
-    registered: Arc<Registered>,
+    listed: Arc<ListedCounters>,
     /// In a temporary state: keeps the shard, which the call may release. Other threads use the same counters then.
     temporary: Option<Arc<Shard>>,
     pub(super) cache: Cache,
@@ -70,15 +70,12 @@ thread_local! {
     /// The state used last. `None` before the first call, inside a call, and after the drop of `OTHERS`. It has no
     /// destructor, so an access needs no check.
     static LAST: Cell<ManuallyDrop<Option<Box<ThreadState>>>> = const { Cell::new(ManuallyDrop::new(None)) };
-    static OTHERS: States = const { States(RefCell::new(Vec::new())) };
+    static OTHERS: RefCell<States> = const { RefCell::new(States(Vec::new())) };
 }
 
-/// A list of states, each in a box, so that only a pointer moves between here, `LAST` and a call. Their keys lie side by
-/// side, because a thread may use the shards of many cores in turn.
-type List = Vec<(StateKey, Box<ThreadState>)>;
-
-/// The states that are neither `LAST` nor used by a call.
-struct States(RefCell<List>);
+/// The states that are neither `LAST` nor used by a call. Each is in a box, so that only a pointer moves between here,
+/// `LAST` and a call. Their keys lie side by side, because a thread may use the shards of many cores in turn.
+struct States(Vec<(StateKey, Box<ThreadState>)>);
 
 impl ThreadState {
     /// Adds one to the counter that `which` names.
@@ -90,13 +87,13 @@ impl ThreadState {
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
     pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Counter, more: u64) {
-        which(&self.registered.counters).add(more, self.temporary.is_some());
+        which(&self.listed.counters).add(more, self.temporary.is_some());
     }
 
     /// Records the lateness of a run.
     #[inline]
     pub(super) fn record_lateness(&self, lateness: std::time::Duration) {
-        self.registered.counters.record_lateness(lateness, self.temporary.is_some());
+        self.listed.counters.record_lateness(lateness, self.temporary.is_some());
     }
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
@@ -133,10 +130,10 @@ impl ThreadState {
         }
     }
 
-    fn new(shard: &Shard, home_of: u64, registered: Arc<Registered>, temporary: Option<Arc<Shard>>) -> Box<Self> {
+    fn new(shard: &Shard, home_of: u64, listed: Arc<ListedCounters>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { key: StateKey { shard, home_of }, weak, registered, temporary, cache: Cache::new() })
+        Box::new(Self { key: StateKey { shard, home_of }, weak, listed, temporary, cache: Cache::new() })
     }
 }
 
@@ -149,7 +146,7 @@ impl Drop for ThreadState {
             // Relaxed, as at `choose_home`.
             shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
-        if !is_temporary && shard.registry.unregister(&self.registered) {
+        if !is_temporary && shard.registry.unregister(&self.listed) {
             shard.core.wake_lazily();
         }
     }
@@ -192,8 +189,8 @@ pub(crate) fn with_home<'a, R>(
 
 /// Makes `home` the calling thread's only home in the service, whose shards the caller keeps alive.
 pub(crate) fn move_home(service: u64, home: &Shard) {
-    let leave = |states: &mut List| {
-        let others = states.iter_mut().filter(|(key, _)| key.home_of == service && key.shard != home.into());
+    let leave = |states: &mut States| {
+        let others = states.0.iter_mut().filter(|(key, _)| key.home_of == service && key.shard != home.into());
         for (key, state) in others {
             key.home_of = NONE;
             state.key.home_of = NONE;
@@ -242,28 +239,28 @@ fn put_back(state: Box<ThreadState>) {
         ManuallyDrop::into_inner(LAST.replace(ManuallyDrop::new(Some(state))))
     };
     if let Some(state) = leaves {
-        retire(state);
+        store(state);
     }
 }
 
 /// Stores the state that a call inside a call used last, or drops a temporary one.
 #[cold]
-fn retire(state: Box<ThreadState>) {
+fn store(state: Box<ThreadState>) {
     with_others(Some(state), |_| ());
 }
 
 /// Stores `last`, and calls `f` with all states. If these are already dropped, drops `last` and returns `None`.
-fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut List) -> R) -> Option<R> {
+fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut States) -> R) -> Option<R> {
     // Before the list is borrowed, because this may wake a program's loop, whose waker may come here.
     if let Some(last) = &mut last {
         last.give_back();
     }
-    let store = |others: &States| {
-        let mut states = others.0.borrow_mut();
-        states.extend(last.map(|last| (last.key, last)));
+    let visit = |others: &RefCell<States>| {
+        let mut states = others.borrow_mut();
+        states.0.extend(last.map(|last| (last.key, last)));
         f(&mut states)
     };
-    OTHERS.try_with(store).ok()
+    OTHERS.try_with(visit).ok()
 }
 
 /// Stores the state used last, and returns the one that `matches`. If there is none, returns one for the shard that
@@ -282,16 +279,16 @@ fn search<'a>(
     })
 }
 
-fn take(states: &mut List, matches: impl Fn(StateKey) -> bool) -> Option<Box<ThreadState>> {
-    let index = states.iter().position(|&(key, _)| matches(key))?;
-    Some(states.swap_remove(index).1)
+fn take(states: &mut States, matches: impl Fn(StateKey) -> bool) -> Option<Box<ThreadState>> {
+    let index = states.0.iter().position(|&(key, _)| matches(key))?;
+    Some(states.0.swap_remove(index).1)
 }
 
 /// Returns the state for `shard`, which it creates if there is none. Makes the shard the home for `home_of`. Drops the
 /// states of shards that are gone, which runs no foreign code.
 #[cold]
-fn take_or_create(states: &mut List, shard: &Shard, home_of: u64) -> Box<ThreadState> {
-    states.retain(|(_, state)| state.weak.strong_count() > 0);
+fn take_or_create(states: &mut States, shard: &Shard, home_of: u64) -> Box<ThreadState> {
+    states.0.retain(|(_, state)| state.weak.strong_count() > 0);
     match take(states, |key| key.shard == shard.into()) {
         Some(mut state) => {
             state.key.home_of = home_of;

@@ -14,7 +14,7 @@ use crate::wheel::Levels;
 fn shard() -> Arc<Shard> {
     let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
     let levels = Levels::new(0, &[64], 2).expect("a valid level");
-    Shard::new(ShardSettings::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks))
+    Shard::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks, ShardSettings::default())
 }
 
 /// Looks for the state used last when the thread ends.
@@ -44,13 +44,13 @@ fn a_destructor_after_that_of_the_states_finds_none_of_them() {
 
 #[test]
 fn a_state_is_found_by_its_shard_and_by_the_service_of_its_home() {
-    let mut shards: Vec<(u64, Arc<Shard>, *const Registered)> = Vec::new();
+    let mut shards: Vec<(u64, Arc<Shard>, *const ListedCounters)> = Vec::new();
     for service in (1..50).map(|number| number << 32) {
         let shard = shard();
-        let registered = with_home(service, || &shard, |state| Arc::as_ptr(&state.registered));
-        shards.push((service, shard, registered));
-        for (service, shard, registered) in &shards {
-            let found = |state: &mut ThreadState| assert!(Arc::as_ptr(&state.registered) == *registered);
+        let listed = with_home(service, || &shard, |state| Arc::as_ptr(&state.listed));
+        shards.push((service, shard, listed));
+        for (service, shard, listed) in &shards {
+            let found = |state: &mut ThreadState| assert!(Arc::as_ptr(&state.listed) == *listed);
             with(shard, found);
             with_home(*service, || panic!("the home of {service} was chosen before"), found);
         }

@@ -6,7 +6,7 @@
 //! | event                                          | here                                           |
 //! |------------------------------------------------|------------------------------------------------|
 //! | the clock moves                                | `Quiesce::wake` wakes the driver, if it is due |
-//! | the driver may be at rest                      | `wake_clock` lets the clock look               |
+//! | the driver may be at rest                      | `wake_clock` wakes the clock                   |
 //! | a dispatched timer has run, or ended otherwise | `finish_in_flight` counts it                   |
 //!
 //! The driver's next event is not the next deadline: it may be the tick at which a coarse slot cascades, or belong to a
@@ -18,7 +18,7 @@
 use std::time::Instant;
 
 use super::shard::Shard;
-use crate::clock::{OnClock, Quiesce};
+use crate::clock::Quiesce;
 use crate::engine::alarm::AWAKE;
 use crate::engine::call_stack;
 use crate::engine::entry::EXACT_RANGE;
@@ -39,7 +39,7 @@ impl Shard {
         }
     }
 
-    /// Lets a clock that waits look whether the driver is at rest.
+    /// Wakes a clock that waits until the driver is at rest.
     pub(super) fn wake_clock(&self) {
         if let Some(quiescence) = &self.quiescence {
             quiescence.wake_clock();
@@ -49,26 +49,6 @@ impl Shard {
     /// Returns whether no callback starts any more: the shard is closed, or is that of a forked parent.
     fn has_ended(&self) -> bool {
         self.closed.get().is_some() || self.is_inherited()
-    }
-}
-
-impl OnClock for Shard {
-    fn end(&self) -> Option<Instant> {
-        if self.core.is_closing() { None } else { self.ticks.instant(EXACT_RANGE) }
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        if self.is_inherited() {
-            return None;
-        }
-        let now = self.ticks.now_tick();
-        let next = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now)).min();
-        self.ticks.instant(next?)
-    }
-
-    fn needs_this_thread(&self) -> bool {
-        let drives = self.core.wakeup.alarm().parker.is_attached_here();
-        drives || call_stack::inside_shard(&self.core) || (self.needs_this_thread)()
     }
 }
 
@@ -89,5 +69,23 @@ impl Quiesce for Shard {
 
     fn due(&self) -> Option<Instant> {
         if self.has_ended() { None } else { self.ticks.instant(self.core.wakeup.wake_tick()) }
+    }
+
+    fn end(&self) -> Option<Instant> {
+        if self.core.is_closing() { None } else { self.ticks.instant(EXACT_RANGE) }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.is_inherited() {
+            return None;
+        }
+        let now = self.ticks.now_tick();
+        let next = self.core.slab.in_memory().filter_map(|entry| entry.pending_deadline(now)).min();
+        self.ticks.instant(next?)
+    }
+
+    fn needs_this_thread(&self) -> bool {
+        let drives = self.core.wakeup.alarm().parker.is_attached_here();
+        drives || call_stack::inside_shard(&self.core) || (self.settings.needs_this_thread)()
     }
 }

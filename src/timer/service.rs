@@ -113,16 +113,13 @@ impl Service {
         let mut memory = slabs.into_iter().zip(levels);
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
-            let shard = Shard::new(ShardSettings {
-                slab,
-                levels,
-                wakeup,
-                ticks: ticks.clone(),
+            let settings = ShardSettings {
                 permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
                 on_slow: builder.on_slow.clone().map(|hook| SlowHook { shard: index, ..hook }),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
-            });
+            };
+            let shard = Shard::new(slab, levels, wakeup, ticks.clone(), settings);
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
         });
@@ -179,7 +176,8 @@ impl Service {
     /// Creates a future that completes at `deadline`, or with the shutdown.
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
-        Sleep::new(entry, deadline, || self.shards[self.next_index() % self.shards.len()].clone())
+        let any_shard = || self.shards[self.next_index() % self.shards.len()].clone();
+        Sleep::new(entry.unwrap_or_else(|| SleepEntry::closed(any_shard(), deadline)), deadline)
     }
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
@@ -271,14 +269,15 @@ impl Service {
         let mut unfired = Vec::with_capacity(self.pending() as usize);
         let mut running = Vec::new();
         for shard in &self.shards {
-            let entries =
-                shard.core.claim_closures(self.ticks.now_tick(), |found| unfired.extend(shard.end_claimed(found)));
+            let entries = shard
+                .core
+                .claim_closures(self.ticks.now_tick(), |state, found| unfired.extend(shard.end_claimed(state, found)));
             running.extend(entries.into_iter().map(|entry| (shard, entry)));
         }
         taken(&mut unfired);
         let mut in_time = true;
         for (shard, entry) in running {
-            let end = |found| unfired.extend(shard.end_claimed(found));
+            let end = |state, found| unfired.extend(shard.end_claimed(state, found));
             in_time &= shard.core.claim_running(entry, runs_end, self.ticks.now_tick(), end);
             taken(&mut unfired);
         }

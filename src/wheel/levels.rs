@@ -35,8 +35,8 @@
 //!
 //! # Time
 //!
-//! Time advances from event to event, not from tick to tick. An event is an occupied slot, and it happens at the slot's
-//! first tick. A bitmap per level finds the next one, so the cost of a jump depends on the slots that expire in it.
+//! Time advances from one occupied slot to the next, not from tick to tick: a slot expires at its first tick. A bitmap
+//! per level finds the next one, so the cost of a jump depends on the slots that expire in it.
 //!
 //! **Invariant.** Time never passes an occupied slot. So two slots that share an index, one ring apart, are never
 //! confused.
@@ -70,22 +70,11 @@ const MAX_SLOTS: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Unlinked this node, which has expired or is [disarmed](Nodes::is_disarmed).
-    Expired(u32),
+    Unlinked(u32),
     /// Linked a node again, closer to its deadline.
     Cascaded,
     /// Nothing is left to do up to the target, which is now the present tick.
     Done,
-}
-
-/// An occupied slot, which expires at its first tick.
-///
-/// Events are ordered by time. At one tick, that of the higher level comes first: its nodes may cascade to that very
-/// tick, and must do so before other nodes expire there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event {
-    first: u64,
-    level: Reverse<usize>,
-    slot: usize,
 }
 
 /// The levels and the present tick.
@@ -96,8 +85,8 @@ pub(crate) struct Levels {
     /// before time advances. The first node itself may name a previous one, which has left: so what leaves touches no
     /// other node.
     expiring: u32,
-    /// The [next event](Self::search), if it is known.
-    next: Option<Event>,
+    /// The slot that [expires next](Self::search), if it is known: its first tick, its level, and its index there.
+    next: Option<(u64, Reverse<usize>, usize)>,
     pub(super) levels: Vec<Level>,
 }
 
@@ -172,7 +161,7 @@ impl Levels {
 
     /// Marks a slot as empty. Returns its first node.
     fn vacate(&mut self, level: usize, slot: usize) -> u32 {
-        if self.next.is_some_and(|next| (next.level.0, next.slot) == (level, slot)) {
+        if self.next.is_some_and(|(_, ring, index)| (ring.0, index) == (level, slot)) {
             self.next = None;
         }
         self.levels[level].vacate(slot)
@@ -200,13 +189,13 @@ impl Levels {
         if self.expired.head != NIL || self.expiring != NIL {
             return Some(self.now);
         }
-        self.next_event().map(|event| event.first)
+        self.next_slot().map(|(first, ..)| first)
     }
 
     /// Returns the node that expires or cascades next.
     pub(crate) fn first(&self) -> Option<u32> {
         let expired = [self.expired.head, self.expiring].into_iter().find(|&head| head != NIL);
-        expired.or_else(|| self.next_event().and_then(|event| self.levels[event.level.0].first(event.slot)))
+        expired.or_else(|| self.next_slot().and_then(|(_, level, slot)| self.levels[level.0].first(slot)))
     }
 
     /// Advances time towards `target` by one node at most. O(levels).
@@ -231,7 +220,7 @@ impl Levels {
         self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline <= self.now || nodes.is_disarmed(id) {
-            return Step::Expired(id);
+            return Step::Unlinked(id);
         }
         self.link(nodes, id, deadline);
         Step::Cascaded
@@ -243,7 +232,7 @@ impl Levels {
         if self.next.is_none() {
             self.next = self.search();
         }
-        let Some(Event { first, level, slot }) = self.next.filter(|next| next.first <= target) else {
+        let Some((first, level, slot)) = self.next.filter(|&(first, ..)| first <= target) else {
             self.now = target;
             return false;
         };
@@ -270,8 +259,8 @@ impl Levels {
         let slot = ring.slot_of(number);
         let next = ring.push(slot, id);
         if next == NIL {
-            let event = Event { first: number * ring.span.get(), level: Reverse(level), slot };
-            self.next = self.next.map(|next| next.min(event));
+            let this = (number * ring.span.get(), Reverse(level), slot);
+            self.next = self.next.map(|next| next.min(this));
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
@@ -279,22 +268,23 @@ impl Levels {
     }
 
     #[inline]
-    fn next_event(&self) -> Option<Event> {
+    fn next_slot(&self) -> Option<(u64, Reverse<usize>, usize)> {
         self.next.or_else(|| self.search())
     }
 
-    /// Finds the first event.
-    fn search(&self) -> Option<Event> {
-        let mut earliest: Option<Event> = None;
+    /// Finds the occupied slot that expires next, at its first tick. Of two at one tick, that of the higher level comes
+    /// first: its nodes may cascade to that very tick, and must do so before other nodes expire there.
+    fn search(&self) -> Option<(u64, Reverse<usize>, usize)> {
+        let mut earliest: Option<(u64, Reverse<usize>, usize)> = None;
         for (level, ring) in self.levels.iter().enumerate().filter(|(_, ring)| !ring.occupancy.is_empty()) {
-            // All events of this level and of those above happen at the first tick of one of its slots. One may be now.
-            if earliest.is_some_and(|earliest| ring.begins_no_slot(self.now, earliest.first)) {
+            // All slots of this level and of those above expire at the first tick of one of this level. One may be now.
+            if earliest.is_some_and(|(first, ..)| ring.begins_no_slot(self.now, first)) {
                 break;
             }
             let slot =
                 ring.occupancy.next_from(ring.slot_of(self.now / ring.span)).expect("a slot of the level is occupied");
-            let event = Event { first: ring.first_tick(slot, self.now), level: Reverse(level), slot };
-            earliest = Some(earliest.map_or(event, |earliest| earliest.min(event)));
+            let this = (ring.first_tick(slot, self.now), Reverse(level), slot);
+            earliest = Some(earliest.map_or(this, |earliest| earliest.min(this)));
         }
         earliest
     }

@@ -68,7 +68,7 @@ fn a_node_with_an_earlier_deadline_expires_with_its_slot() {
     let (mut levels, mut store) = inserted(&[9]);
     store.0[0].0 = 1;
     assert_eq!(levels.step(&mut store, 7), Step::Done);
-    assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+    assert_eq!(levels.step(&mut store, 8), Step::Unlinked(0));
 }
 
 #[test]
@@ -78,10 +78,10 @@ fn cascades_come_before_expirations_at_the_same_tick() {
     store.0.push((4, Links::default()));
     insert(&mut levels, &mut store, 1);
     assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
-    assert_eq!(levels.step(&mut store, 4), Step::Expired(1));
+    assert_eq!(levels.step(&mut store, 4), Step::Unlinked(1));
     assert_eq!(levels.step(&mut store, 4), Step::Done);
 
-    // The next event is not known yet.
+    // The next slot is not known yet.
     let (mut levels, mut store) = inserted(&[]);
     assert_eq!(levels.step(&mut store, 3), Step::Done);
     for (id, deadline) in [(0, 4), (1, 7)] {
@@ -89,11 +89,11 @@ fn cascades_come_before_expirations_at_the_same_tick() {
         insert(&mut levels, &mut store, id);
     }
     assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
-    assert_eq!(levels.step(&mut store, 4), Step::Expired(0));
+    assert_eq!(levels.step(&mut store, 4), Step::Unlinked(0));
 }
 
 #[test]
-fn an_emptied_slot_is_no_event() {
+fn an_emptied_slot_is_skipped() {
     let (mut levels, mut store) = inserted(&[3, 20]);
     assert_eq!(levels.step(&mut store, 1), Step::Done);
     levels.remove(&mut store, 0);
@@ -104,7 +104,7 @@ fn an_emptied_slot_is_no_event() {
 #[test]
 fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
     let (mut levels, mut store) = inserted(&[18, 18, 17, 16]);
-    assert_eq!(levels.step(&mut store, 100), Step::Expired(3));
+    assert_eq!(levels.step(&mut store, 100), Step::Unlinked(3));
     assert_eq!(levels.position(store.links(0)), Some((2, 16, 31)));
     assert_eq!(levels.next_deadline(), Some(16));
     levels.remove(&mut store, 1);
@@ -112,11 +112,11 @@ fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
     store.0[2].0 = 0;
     insert(&mut levels, &mut store, 2);
 
-    assert_eq!(levels.step(&mut store, 0), Step::Expired(2));
+    assert_eq!(levels.step(&mut store, 0), Step::Unlinked(2));
     assert_eq!(levels.step(&mut store, 0), Step::Cascaded);
     assert_eq!((levels.step(&mut store, 0), levels.now()), (Step::Done, 16));
     assert_eq!(levels.next_deadline(), Some(18));
-    assert_eq!(levels.step(&mut store, 100), Step::Expired(0));
+    assert_eq!(levels.step(&mut store, 100), Step::Unlinked(0));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_disarmed_node_expires_where_it_would_cascade() {
     let (mut levels, mut store) = inserted(&[9, 10]);
     store.0[0].0 = DISARMED;
     assert_eq!(levels.step(&mut store, 8), Step::Cascaded);
-    assert_eq!(levels.step(&mut store, 8), Step::Expired(0));
+    assert_eq!(levels.step(&mut store, 8), Step::Unlinked(0));
     assert_eq!((levels.step(&mut store, 8), levels.now()), (Step::Done, 8));
 }
 
@@ -149,7 +149,7 @@ fn a_disarmed_node_expires_ahead_of_time() {
     insert(&mut levels, &mut store, 0);
     assert_eq!(levels.step(&mut store, 4), Step::Done);
     store.0[0].0 = DISARMED;
-    assert_eq!(levels.cascade_ahead(&mut store), Step::Expired(0));
+    assert_eq!(levels.cascade_ahead(&mut store), Step::Unlinked(0));
     assert_eq!(levels.cascade_ahead(&mut store), Step::Done);
 }
 
@@ -197,7 +197,7 @@ fn nodes_that_cascade_ahead_expire_on_time() {
             let target = next + random.u64(0..3);
             loop {
                 match levels.step(&mut store, target) {
-                    Step::Expired(id) => {
+                    Step::Unlinked(id) => {
                         assert_eq!(levels.now(), deadlines[id as usize]);
                         assert!(left.remove(&id));
                     }

@@ -230,7 +230,7 @@ impl<T> Wheel<T> {
         }
         loop {
             match self.levels.step(&mut self.nodes, now_tick) {
-                Step::Expired(id) => {
+                Step::Unlinked(id) => {
                     let node = self.nodes.remove(id as usize);
                     expired(node.deadline, node.value);
                 }

@@ -24,12 +24,12 @@ mod origin {
     pub(crate) struct Origin {
         pub(super) instant: Instant,
         _after: u64,
-        pub(super) width: u64,
+        pub(super) uncertainty: u64,
     }
 
     impl Origin {
         pub(super) fn of(_manual: Option<&ManualClock>) -> Self {
-            Self { instant: Instant::now(), _after: 0, width: 0 }
+            Self { instant: Instant::now(), _after: 0, uncertainty: 0 }
         }
 
         pub(super) fn elapsed(&self) -> u64 {

@@ -9,6 +9,8 @@ mod expired;
 mod load;
 #[path = "../../../src/drive/own_thread.rs"]
 mod own_thread;
+#[path = "../../../src/drive/own_thread_handle.rs"]
+mod own_thread_handle;
 #[path = "../../../src/drive/shard_set.rs"]
 mod shard_set;
 
@@ -16,7 +18,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-pub(crate) use own_thread::{OwnThreadHandle, drive};
+pub(crate) use own_thread::drive;
+pub(crate) use own_thread_handle::OwnThreadHandle;
 pub(crate) use shard_set::ShardSet;
 
 /// An empty type: no loop drives.

@@ -59,7 +59,7 @@ fn a_shard_is_closed_in_the_middle_of_a_backlog() {
         fixture.close(NOW);
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 3);
         driver.join().unwrap();
-        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (3, 1));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.freed()), (3, 1));
         assert!(fixture.core.slab.close().all(|entry| entry.state().has(CLOSED)), "every entry stays closed");
     });
 }

@@ -14,7 +14,7 @@ use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Fixture, Handle, explore};
-use crate::engine::entry::{Callback, DriverNotice, Found, PeriodicCallback};
+use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
 use crate::engine::memory::Cache;
 use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
@@ -194,9 +194,9 @@ fn shutdown_against_the_push_of_a_reset() {
         fixture.core.close();
         closed.store(true, Release);
         let mut unfired = Vec::new();
-        let mut found = |found| match found {
-            Found::Unfired { deadline, .. } => unfired.push(deadline),
-            Found::Ended => unreachable!("no timer repeats"),
+        let mut found = |_, found: Option<_>| {
+            let (deadline, _) = found.expect("no timer repeats");
+            unfired.push(deadline);
         };
         let running = fixture.core.claim_closures(NOW, &mut found);
         running.into_iter().for_each(|entry| _ = fixture.core.claim_running(entry, None, NOW, &mut found));

@@ -9,10 +9,10 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use super::explore;
-use crate::source::shard::counter_registry::{Registered, Registry};
+use crate::source::shard::counter_registry::{ListedCounters, Registry};
 
 /// Registers, and counts once.
-fn register(registry: &Registry) -> Arc<Registered> {
+fn register(registry: &Registry) -> Arc<ListedCounters> {
     let counters = registry.register();
     counters.counters.count();
     counters

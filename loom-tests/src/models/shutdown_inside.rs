@@ -30,7 +30,7 @@ fn beside_a_callback_on_another_thread() {
         assert_eq!(fixture.counts.run() + fixture.counts.unfired(), 1);
         worker.join().unwrap();
         [own, other].into_iter().for_each(|handle| _ = fixture.release(handle, &mut cache));
-        assert_eq!(fixture.counts.unpinned(), 1);
+        assert_eq!(fixture.counts.freed(), 1);
     });
 }
 
@@ -80,6 +80,6 @@ fn of_a_repeating_callback() {
         worker.run(&batch);
         waiter.join().unwrap();
         assert_eq!((fixture.counts.cancelled(), fixture.counts.unfired()), (1, 0));
-        assert_eq!((fixture.counts.dropped(), fixture.counts.unpinned()), (1, 1));
+        assert_eq!((fixture.counts.dropped(), fixture.counts.freed()), (1, 1));
     });
 }

@@ -1,6 +1,6 @@
 //! Explores a shutdown against blocks that are retired, and the end of the shard's own memory.
 //!
-//! Invariant: `close` visits every block in use and no retired one, and the last pin frees the shard once.
+//! Invariant: `close` visits every block in use and no retired one, and the last handle frees the shard once.
 
 use std::ptr::NonNull;
 
@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::{Fixture, explore};
 use crate::engine::core::Core;
-use crate::engine::entry::Release;
+use crate::engine::entry::CLOSED;
 use crate::engine::memory::{Cache, Slab};
 use crate::engine::wakeup::DriverWakeup;
 use crate::race_detector::RaceDetector;
@@ -51,17 +51,17 @@ fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
     });
 }
 
-/// Exactly one of the handles and the shutdown finds that it dropped the last pin.
+/// Exactly one of the handles and the shutdown finds that it dropped the last handle.
 #[test]
-fn the_last_pin_is_found_once() {
+fn the_last_handle_is_found_once() {
     explore(|| {
         let fixture = Fixture::new();
         let mut cache = Cache::new();
         let handles = [1, 2].map(|deadline| fixture.schedule(&mut cache, fixture.counts.once(), deadline).unwrap());
         let droppers = handles.map(|handle| fixture.spawn(move |fixture| fixture.release(handle, &mut Cache::new())));
-        let unpinned = fixture.close(0);
+        let freed = fixture.close(0);
         let last = droppers.map(|dropper| usize::from(dropper.join().unwrap()));
-        assert_eq!(usize::from(unpinned) + last[0] + last[1], 1);
+        assert_eq!(usize::from(freed) + last[0] + last[1], 1);
     });
 }
 
@@ -85,12 +85,12 @@ impl RawHandle {
             // SAFETY: the handle keeps the shard alive.
             let shard = unsafe { shard.as_ref() };
             shard.memory.read();
-            if shard.core.slab.get(index).release() != Release::Closed {
+            if !shard.core.slab.get(index).release().has(CLOSED) {
                 return;
             }
         }
-        // SAFETY: the handle keeps the shard alive until `unpin` drops its pin.
-        if unsafe { Core::unpin(NonNull::new_unchecked(&raw mut (*shard.as_ptr()).core)) } {
+        // SAFETY: the handle keeps the shard alive until `subtract_handle`.
+        if unsafe { Core::subtract_handle(NonNull::new_unchecked(&raw mut (*shard.as_ptr()).core)) } {
             // SAFETY: `close` left one reference count to the handles, and this was the last of them.
             drop(unsafe { Arc::from_raw(shard.as_ptr()) });
         }
@@ -99,7 +99,7 @@ impl RawHandle {
 
 /// The last handle, or the thread that shuts down, frees the shard.
 #[test]
-fn the_last_pin_frees_the_shard() {
+fn the_last_handle_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard {
             core: Core::new(Slab::new().unwrap(), u64::MAX, usize::MAX, DriverWakeup::alone()),
@@ -113,10 +113,10 @@ fn the_last_pin_frees_the_shard() {
         });
         let pinned = Arc::into_raw(shard.clone());
         if shard.core.close() {
-            // SAFETY: we own the count that `into_raw` made, because no handle has a pin left.
+            // SAFETY: we own the count that `into_raw` made, because no handle is left.
             drop(unsafe { Arc::from_raw(pinned) });
         }
-        shard.core.claim_closures(0, drop);
+        shard.core.claim_closures(0, |_, found| drop(found));
         drop(shard);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });

@@ -1,7 +1,7 @@
 //! Explores a shutdown against each step of a future's timer.
 //!
-//! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last pin of the
-//! shard.
+//! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last handle of
+//! the shard.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn assert_ended(fixture: &Fixture, tasks: &[Arc<Task>], Dropped { cancelled, wai
         assert!(task.wake_count() <= 1);
         assert_eq!(Arc::strong_count(task), 1, "no waker is left");
     }
-    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
+    assert_eq!(fixture.counts.freed(), 1, "one thread frees the shard");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn shutdown_against_a_sleep_that_is_not_polled() {
         });
         fixture.close(5);
         user.join().unwrap();
-        assert_eq!(fixture.counts.unpinned(), 1);
+        assert_eq!(fixture.counts.freed(), 1);
     });
 }
 
@@ -127,7 +127,7 @@ fn shutdown_against_a_sleep_that_is_due() {
         driver.join().unwrap();
         assert_eq!((task.wake_count(), Arc::strong_count(&task)), (1, 1));
         assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
-        assert_eq!(fixture.counts.unpinned(), 1);
+        assert_eq!(fixture.counts.freed(), 1);
     });
 }
 
@@ -147,7 +147,7 @@ fn shutdown_against_a_sleep_that_is_due_and_polled() {
         assert_eq!(second.wake_count(), usize::from(pending));
         assert!(first.wake_count() + second.wake_count() <= 1);
         assert!(!sleep.drop(&fixture, &mut cache), "the sleep is over");
-        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.unpinned()), (1, 1, 1));
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second), fixture.counts.freed()), (1, 1, 1));
     });
 }
 

@@ -9,12 +9,12 @@ use loom::thread;
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;
 use crate::fixture::{Sleep, Task};
-use crate::source::shard::coop::Progress;
+use crate::source::shard::sleep_entry::Phase;
 
 /// Drops a sleep that a shutdown has ended, and asserts that nothing of it is left.
 fn assert_ended(fixture: &Fixture, sleep: Sleep, cache: &mut Cache, tasks: &[&Arc<Task>]) {
     assert!(!sleep.drop(fixture, cache), "the sleep is over");
-    assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
+    assert_eq!(fixture.counts.freed(), 1, "one thread frees the shard");
     for task in tasks {
         assert_eq!(Arc::strong_count(task), 1, "its waker is dropped");
     }
@@ -32,15 +32,15 @@ fn shutdown_against_the_first_poll() {
         let user = {
             let (fixture, task) = (fixture.clone(), task.clone());
             thread::spawn(move || {
-                let progress = sleep.progress(&fixture, &mut cache, &task, 5);
-                (sleep, cache, progress)
+                let phase = sleep.phase(&fixture, &mut cache, &task, 5);
+                (sleep, cache, phase)
             })
         };
         fixture.close(5);
-        let (mut sleep, mut cache, progress) = user.join().unwrap();
-        assert_ne!(progress, Progress::Elapsed);
-        assert_eq!(task.wake_count(), usize::from(progress == Progress::Pending));
-        assert_eq!(sleep.progress(&fixture, &mut cache, &task, 5), Progress::Shutdown);
+        let (mut sleep, mut cache, phase) = user.join().unwrap();
+        assert_ne!(phase, Phase::Elapsed);
+        assert_eq!(task.wake_count(), usize::from(phase == Phase::Armed));
+        assert_eq!(sleep.phase(&fixture, &mut cache, &task, 5), Phase::Shutdown);
         assert_ended(&fixture, sleep, &mut cache, &[&task]);
     });
 }
@@ -57,16 +57,16 @@ fn shutdown_against_a_poll_by_another_task() {
         let user = {
             let (fixture, second) = (fixture.clone(), second.clone());
             thread::spawn(move || {
-                let progress = sleep.progress(&fixture, &mut cache, &second, 5);
-                (sleep, cache, progress)
+                let phase = sleep.phase(&fixture, &mut cache, &second, 5);
+                (sleep, cache, phase)
             })
         };
         fixture.close(5);
-        let (mut sleep, mut cache, progress) = user.join().unwrap();
-        assert_ne!(progress, Progress::Elapsed);
-        assert_eq!(second.wake_count(), usize::from(progress == Progress::Pending));
+        let (mut sleep, mut cache, phase) = user.join().unwrap();
+        assert_ne!(phase, Phase::Elapsed);
+        assert_eq!(second.wake_count(), usize::from(phase == Phase::Armed));
         assert!(first.wake_count() + second.wake_count() <= 1);
-        assert_eq!(sleep.progress(&fixture, &mut cache, &second, 5), Progress::Shutdown);
+        assert_eq!(sleep.phase(&fixture, &mut cache, &second, 5), Phase::Shutdown);
         assert_ended(&fixture, sleep, &mut cache, &[&first, &second]);
     });
 }
@@ -83,7 +83,7 @@ fn shutdown_against_a_reset() {
         fixture.close(5);
         let (mut sleep, mut cache, _) = user.join().unwrap();
         assert_eq!(task.wake_count(), 1);
-        assert_eq!(sleep.progress(&fixture, &mut cache, &task, 5), Progress::Shutdown);
+        assert_eq!(sleep.phase(&fixture, &mut cache, &task, 5), Phase::Shutdown);
         assert_ended(&fixture, sleep, &mut cache, &[&task]);
     });
 }
@@ -103,7 +103,7 @@ fn shutdown_against_a_drop() {
         fixture.close(5);
         let cancelled = user.join().unwrap();
         assert_eq!((task.wake_count(), Arc::strong_count(&task)), (usize::from(!cancelled), 1));
-        assert_eq!(fixture.counts.unpinned(), 1, "one thread drops the last pin");
+        assert_eq!(fixture.counts.freed(), 1, "one thread frees the shard");
         fixture.assert_sleep_counts();
     });
 }
@@ -126,14 +126,14 @@ fn shutdown_against_a_poll_that_takes_another_entry() {
             let (fixture, second) = (fixture.clone(), second.clone());
             thread::spawn(move || {
                 // The clock of this thread is behind the driver's.
-                let progress = sleep.progress(&fixture, &mut cache, &second, 4);
-                (sleep, cache, progress)
+                let phase = sleep.phase(&fixture, &mut cache, &second, 4);
+                (sleep, cache, phase)
             })
         };
         fixture.close(5);
         fixture.worker(5).run(&batch);
-        let (sleep, mut cache, progress) = user.join().unwrap();
-        assert_eq!(second.wake_count(), usize::from(progress == Progress::Pending));
+        let (sleep, mut cache, phase) = user.join().unwrap();
+        assert_eq!(second.wake_count(), usize::from(phase == Phase::Armed));
         assert_ended(&fixture, sleep, &mut cache, &[&first, &second]);
     });
 }

@@ -51,7 +51,7 @@ fn an_entry_is_set_aside_while_its_block_is_adopted() {
 }
 
 #[test]
-fn a_block_is_completed_while_two_threads_claim_it() {
+fn a_block_becomes_free_while_two_threads_claim_it() {
     explore(|| {
         let fixture = Fixture::new();
         sparse_block(&fixture);
@@ -68,7 +68,7 @@ fn a_block_is_completed_while_two_threads_claim_it() {
 
 /// The driver finds a block sparse, and sleeps. When the last timer in the block ends, the driver wakes and retires it.
 #[test]
-fn a_completed_block_is_retired() {
+fn a_free_block_is_retired() {
     explore(|| {
         let fixture = Fixture::with_retained(1);
         let mut driver = fixture.driver();

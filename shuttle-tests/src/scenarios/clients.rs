@@ -8,7 +8,7 @@ use super::harness::Harness;
 use crate::engine::entry::Callback;
 use crate::engine::memory::Cache;
 use crate::fixture::{Counts, Handle, Sleep, Task};
-use crate::source::shard::coop::Progress;
+use crate::source::shard::sleep_entry::Phase;
 
 /// Returns a random deadline less than `ticks` after `now`.
 fn within(ticks: u64, now: u64) -> u64 {
@@ -130,7 +130,7 @@ impl<'a> SleepClient<'a> {
     /// Polls a sleep, and reuses it at once if it is over, when its entry may still be in a batch.
     fn poll(&mut self, sleep: &mut Sleep) {
         let task = self.task();
-        while sleep.progress(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Progress::Elapsed {
+        while sleep.phase(&self.harness.fixture, &mut self.cache, &task, self.harness.now()) == Phase::Elapsed {
             assert!(sleep.deadline <= self.harness.now(), "never early");
             self.reset(sleep);
         }

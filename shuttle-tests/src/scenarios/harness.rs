@@ -149,18 +149,18 @@ impl Harness {
         self.fixture.assert_all_free(&mut driver, &mut caches);
     }
 
-    /// Asserts that a shutdown ended every timer once, and that one thread dropped the last pin of the shard.
+    /// Asserts that a shutdown ended every timer once, and that one thread dropped the last handle of the shard.
     pub(super) fn assert_closed(&self) {
         let counts = &self.fixture.counts;
         let scheduled = self.state.scheduled.load(SeqCst);
         assert_eq!(counts.completed() + counts.cancelled() + counts.unfired(), scheduled, "each timer ends once");
         let made = scheduled + self.state.refused.load(SeqCst);
         assert_eq!(counts.dropped(), made, "each callback is dropped once");
-        self.assert_unpinned_once();
+        self.assert_freed_once();
     }
 
-    /// Asserts that exactly one release or shutdown found that it dropped the last pin.
-    pub(super) fn assert_unpinned_once(&self) {
-        assert_eq!(self.fixture.counts.unpinned(), 1, "one thread drops the last pin");
+    /// Asserts that exactly one release or shutdown found that it dropped the last handle.
+    pub(super) fn assert_freed_once(&self) {
+        assert_eq!(self.fixture.counts.freed(), 1, "one thread frees the shard");
     }
 }

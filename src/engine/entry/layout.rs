@@ -22,12 +22,12 @@ pub(crate) struct Entry {
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The callback, while the entry is armed or its callback runs. In the depot, a node of a magazine.
+    /// The callback, while the entry is armed or its callback runs. In the depot, [`Indices`] of others.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
 /// Indices of other entries, as many as fit in the cell of the callback.
-pub(crate) type FreeList = [u32; size_of::<Callback>() / size_of::<u32>()];
+pub(crate) type Indices = [u32; size_of::<Callback>() / size_of::<u32>()];
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
 const UNKNOWN_TICK: u32 = u32::MAX;
@@ -178,21 +178,21 @@ impl Entry {
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(crate) unsafe fn write_links(&self, list: FreeList) {
+    pub(crate) unsafe fn write_indices(&self, indices: Indices) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
         // has no callback, and the indices fit.
-        self.callback.with_mut(|cell| unsafe { cell.cast::<FreeList>().write(list) });
+        self.callback.with_mut(|cell| unsafe { cell.cast::<Indices>().write(indices) });
     }
 
-    /// Returns the indices that [`write_links`](Self::write_links) has written.
+    /// Returns the indices that [`write_indices`](Self::write_indices) has written.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached. `write_links` must have been called since the entry
-    /// was last armed.
+    /// The caller must own the entry, which must be free or cached. `write_indices` must have been called since the
+    /// entry was last armed.
     #[inline]
-    pub(crate) unsafe fn read_links(&self) -> FreeList {
+    pub(crate) unsafe fn read_indices(&self) -> Indices {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
-        self.callback.with(|cell| unsafe { cell.cast::<FreeList>().read() })
+        self.callback.with(|cell| unsafe { cell.cast::<Indices>().read() })
     }
 
     /// Returns the links of the wheel. Only the driver may call this.

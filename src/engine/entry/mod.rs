@@ -21,7 +21,7 @@
 //! | `driver`   | transitions of the driver                                                       |
 //! | `worker`   | transitions of a worker                                                         |
 //! | `shutdown` | transitions of the shutdown                                                     |
-//! | `outcome`  | the results of transitions whose states do not say what to do next              |
+//! | `notice`   | how the driver must be notified of a new deadline                               |
 //! | `callback` | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
@@ -158,7 +158,7 @@
 mod callback;
 mod driver;
 mod layout;
-mod outcome;
+mod notice;
 mod owner;
 mod shutdown;
 mod state;
@@ -166,8 +166,8 @@ mod worker;
 
 pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
 pub(crate) use layout::Entry;
-pub(super) use layout::FreeList;
-pub(crate) use outcome::{DriverNotice, Found, Release, Start};
+pub(super) use layout::Indices;
+pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
 pub(crate) use state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};

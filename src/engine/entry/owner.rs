@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::callback::{Callback, CallbackKind};
 use super::layout::Entry;
-use super::outcome::{DriverNotice, Release};
+use super::notice::DriverNotice;
 use super::state::{ARMED, CACHED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RESET, RUNNING, State};
 
 impl Entry {
@@ -108,10 +108,12 @@ impl Entry {
         reset.ok().map(|_| notice)
     }
 
-    /// Releases the handle. Unless this returns `Owned`, the caller must not touch the entry afterwards.
+    /// Releases the handle, and returns the state after. If that is `CLOSED`, the caller must subtract its handle from
+    /// those of the shard. Otherwise the caller owns the entry and must recycle it, unless it is still in use: `ARMED`,
+    /// `RUNNING` or `DISPATCHED`. An entry that it does not own must not be touched afterwards.
     #[inline]
-    pub(crate) fn release(&self) -> Release {
-        let (state, _) = self.transition(|state| {
+    pub(crate) fn release(&self) -> State {
+        let (_, after) = self.transition(|state| {
             let state = state.without(HANDLE);
             if state.has(ARMED | RUNNING | DISPATCHED | CLOSED) {
                 state
@@ -121,13 +123,7 @@ impl Entry {
                 State::FREE
             }
         });
-        if state.has(CLOSED) {
-            Release::Closed
-        } else if state.has(ARMED | RUNNING | DISPATCHED) {
-            Release::InUse
-        } else {
-            Release::Owned
-        }
+        after
     }
 
     /// Asks the worker that runs the callback to wake this thread at the end of the run. Returns false if the callback

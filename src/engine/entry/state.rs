@@ -115,7 +115,7 @@ impl State {
 
     /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
     #[inline]
-    pub(super) fn deadline(self, now: u64) -> u64 {
+    pub(crate) fn deadline(self, now: u64) -> u64 {
         if self.has(COARSE) {
             let multiple = self.0 & !FLAGS;
             return if multiple == NEVER { u64::MAX } else { multiple };

@@ -2,13 +2,17 @@
 
 use super::callback::Callback;
 use super::layout::Entry;
-use super::outcome::Start;
 use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET, RUNNING, State};
 
 impl Entry {
-    /// Claims the entry of a batch that expired at tick `due`, to run its callback.
+    /// Claims the entry of a batch that expired at tick `due`, to run its callback for the deadline that is returned.
+    /// Returns the state after as the error if there is none to run:
+    ///
+    /// - `ENQUEUED`: the timer was reset to a later deadline. The worker must push the entry to the intake.
+    /// - Not `ARMED`: the timer had ended. The worker must recycle the entry if it is free.
+    /// - Otherwise the shard is closed, and the shutdown claims the timer.
     #[inline]
-    pub(crate) fn start(&self, due: u64) -> Start {
+    pub(crate) fn start(&self, due: u64) -> Result<(Callback, u64), State> {
         self.leave_batch(due, |state| {
             let running = state.without(RESET).with(RUNNING);
             if state.has(PERIODIC) { running } else { running.without(ARMED) }
@@ -20,38 +24,31 @@ impl Entry {
     ///
     /// A timer that was reset to a later deadline, or whose shard was shut down, does not end: it leaves the batch as
     /// in [`start`](Self::start).
-    pub(crate) fn discard(&self, due: u64) -> Start {
+    pub(crate) fn discard(&self, due: u64) -> Result<(Callback, u64), State> {
         self.leave_batch(due, |state| state.without(ARMED).with(RUNNING))
     }
 
     /// Takes the entry out of a batch that expired at tick `due`. If the timer is due, `begin` claims the callback.
     #[inline]
-    fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Start {
+    fn leave_batch(&self, due: u64, begin: impl Fn(State) -> State) -> Result<(Callback, u64), State> {
         let mut deadline = due;
-        let (state, after) = self.transition(|state| {
+        let (before, after) = self.transition(|state| {
             deadline = state.deadline(due);
             let state = state.without(DISPATCHED);
-            if !state.has(ARMED) {
+            if !state.has(ARMED) || state.has(CLOSED) {
                 state.free_if_idle()
-            } else if state.has(CLOSED) {
-                state
             } else if deadline > due {
                 state.with(ENQUEUED)
             } else {
                 begin(state)
             }
         });
-        if !state.has(ARMED) {
-            Start::Over { free: after.is_free() }
-        } else if state.has(CLOSED) {
-            Start::Closed
-        } else if deadline > due {
-            Start::Enqueue { deadline }
-        } else {
-            // SAFETY: we own the callback, because `begin` claimed it: it set `RUNNING` or cleared `ARMED` on an armed
-            // entry that did not run.
-            Start::Run { callback: unsafe { self.take_callback_for(state, deadline) }, deadline }
+        if !after.has(RUNNING) {
+            return Err(after);
         }
+        // SAFETY: we own the callback, because `begin` has set `RUNNING` on an armed entry, which did not run in a
+        // batch.
+        Ok((unsafe { self.take_callback_for(before, deadline) }, deadline))
     }
 
     /// Ends a run, after the worker has run or dropped the callback. Returns the states before and after. The worker

@@ -1,30 +1,30 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list: every eighth entry
-//! is a *node*, which contains the indices of the next seven entries and of the next node. They lie in the cell of the
-//! callback, which a free entry does not need. Push and pop touch the nodes only.
+//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list, of chunks of eight
+//! entries. The first entry of a chunk contains the indices of the other seven, and of the next chunk. They lie in the
+//! cell of the callback, which a free entry does not need. Push and pop touch these first entries only.
 //!
 //! ```text
-//! head ──► node ───next_magazine──► node ───next_magazine──► ..
-//!           │ and 7 entries          │ and 7 entries
-//!           ▼                        ▼
-//!          node                     node
-//!           │ and 7 entries          │ and 7 entries
-//!           ▼                        ▼
-//!           ..                       ..
+//! head ──► chunk ───next_magazine──► chunk ───next_magazine──► ..
+//!            │                         │
+//!            ▼                         ▼
+//!          chunk                     chunk
+//!            │                         │
+//!            ▼                         ▼
+//!            ..                        ..
 //! ```
 
 use std::iter;
 
 use super::slab::Slab;
-use crate::engine::entry::FreeList;
+use crate::engine::entry::Indices;
 use crate::engine::stack::{NIL, Stack, chain};
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// Maximum number of entries in a magazine: half of a [cache](super::cache).
 pub(crate) const MAGAZINE: usize = limit(32);
-/// Number of entries of a node: itself, and those whose indices it contains.
-const NODE_LEN: usize = size_of::<FreeList>() / size_of::<u32>();
+/// Number of entries of a chunk: as many as a cell has indices, of which one names the next chunk.
+const CHUNK: usize = size_of::<Indices>() / size_of::<u32>();
 
 /// The free list of a shard.
 #[derive(Default)]
@@ -44,13 +44,13 @@ impl Depot {
             return;
         };
         let mut next = NIL;
-        for entries in magazine.chunks(NODE_LEN).rev() {
-            let mut list = [NIL; NODE_LEN];
+        for entries in magazine.chunks(CHUNK).rev() {
+            let mut list = [NIL; CHUNK];
             list[..entries.len() - 1].copy_from_slice(&entries[1..]);
-            list[NODE_LEN - 1] = next;
+            list[CHUNK - 1] = next;
             next = entries[0];
             // SAFETY: we own the entry, which is free or cached, by this function's contract.
-            unsafe { slab.get(next).write_links(list) };
+            unsafe { slab.get(next).write_indices(list) };
         }
         self.magazines.push(first, &slab.get(first).next_magazine);
         // Release: publishes the push to a thread that reads this length; pairs with `len`. Loom model `sleep`.
@@ -94,18 +94,18 @@ pub(crate) fn magazines(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
     chain(first, |first| &slab.get(first).next_magazine)
 }
 
-/// Returns the entries of the magazine that begins with `first`. A node is read before it is returned, so the receiver
-/// may use it at once.
+/// Returns the entries of the magazine that begins with `first`. The indices are read before the entry is returned, so
+/// the receiver may use it at once.
 ///
 /// # Safety
 /// The magazine must come from the depot. The caller must own each of its entries until the iterator returns that
 /// entry.
 pub(crate) unsafe fn members(slab: &Slab, first: u32) -> impl Iterator<Item = u32> {
-    // SAFETY: we own the node, which `push` has written, both by this function's contract.
-    let read = |node: u32| (node != NIL).then(|| (node, unsafe { slab.get(node).read_links() }));
-    let nodes = iter::successors(read(first), move |(_, list)| read(list[NODE_LEN - 1]));
-    nodes.flat_map(|(node, list)| {
-        let others = list.into_iter().take(NODE_LEN - 1).take_while(|&other| other != NIL);
-        iter::once(node).chain(others)
+    // SAFETY: we own the entry, in which `push` has written, both by this function's contract.
+    let read = |first: u32| (first != NIL).then(|| (first, unsafe { slab.get(first).read_indices() }));
+    let chunks = iter::successors(read(first), move |(_, list)| read(list[CHUNK - 1]));
+    chunks.flat_map(|(first, list)| {
+        let others = list.into_iter().take(CHUNK - 1).take_while(|&other| other != NIL);
+        iter::once(first).chain(others)
     })
 }

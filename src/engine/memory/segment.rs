@@ -42,7 +42,7 @@ pub(super) struct Block {
     pub(super) link: AtomicU32,
     /// The flags `RETIRED` and `FRAME_CLOSED` of a frame: see [`slab`](super::slab). Used in the first block of the
     /// frame only.
-    pub(super) state: AtomicU32,
+    pub(super) flags: AtomicU32,
 }
 
 impl Segment {

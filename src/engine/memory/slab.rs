@@ -72,13 +72,13 @@ pub(crate) struct Slab {
     /// Approximate number of [sparse](super::sparse_blocks) blocks.
     pub(super) sparse: AtomicI64,
     /// The fields that are written more often, on another cache line.
-    pub(super) counts: Counts,
+    pub(super) counts: FrameCounts,
 }
 
-/// The fields that are written when blocks are allocated, retired or completed.
+/// The fields that are written when blocks are allocated or retired, or become free.
 #[derive(Default)]
 #[repr(align(64))]
-pub(super) struct Counts {
+pub(super) struct FrameCounts {
     /// Number of blocks that have ever been allocated as new, and [`SLAB_CLOSED`].
     blocks: AtomicU32,
     /// The retired frames, each by its first block.
@@ -86,7 +86,7 @@ pub(super) struct Counts {
     /// Approximate number of blocks in retired frames.
     decommitted: AtomicU32,
     /// Number of sparse blocks that have become all free since the driver's last pass.
-    pub(super) completed: AtomicU32,
+    pub(super) free_blocks: AtomicU32,
     /// Block at which the next search for a sparse block begins.
     pub(super) cursor: AtomicU32,
 }
@@ -102,7 +102,7 @@ impl Slab {
     pub(crate) fn with_frame(frame: u32) -> io::Result<Self> {
         // SAFETY: all zero bytes are a null pointer, which needs no dropping.
         let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) }?;
-        Ok(Self { segments, frame, sparse: AtomicI64::new(0), counts: Counts::default() })
+        Ok(Self { segments, frame, sparse: AtomicI64::new(0), counts: FrameCounts::default() })
     }
 
     /// Returns the entry of this index. Wait-free.
@@ -138,8 +138,8 @@ impl Slab {
         self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
         // AcqRel: orders the discard of the page, and our use of the entries, against `close`; see the file's head.
         // Loom model `shutdown_memory`.
-        let state = &self.block(first).0.state;
-        state.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
+        let flags = &self.block(first).0.flags;
+        flags.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
         let (pages, range) = self.pages(self.blocks_of(first));
         // SAFETY: we own the frame, because this thread has popped it. Its pages were discarded.
         unsafe { pages.reuse(range) };
@@ -172,9 +172,9 @@ impl Slab {
     /// The caller must own all entries of the frames, which must be free.
     pub(crate) unsafe fn retire(&self, frames: impl Iterator<Item = u32>) {
         let retire = |&first: &u32| {
-            let state = &self.block(first).0.state;
+            let flags = &self.block(first).0.flags;
             // AcqRel: orders the discard against `close`; see the file's head. Loom model `shutdown_memory`.
-            state.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            flags.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
         let mut retired = frames.filter(retire).peekable();
         while let Some(first) = retired.next() {
@@ -222,7 +222,7 @@ impl Slab {
         let blocks = self.counts.blocks.fetch_or(SLAB_CLOSED, Ordering::AcqRel) & !SLAB_CLOSED;
         // AcqRel: orders the marks of the caller after the discard of the page; see the file's head. Loom model
         // `shutdown_memory`.
-        self.unless_retired(blocks, |state| state.fetch_or(FRAME_CLOSED, Ordering::AcqRel))
+        self.unless_retired(blocks, |flags| flags.fetch_or(FRAME_CLOSED, Ordering::AcqRel))
     }
 
     /// Returns every entry in memory. Leaves retired frames out, whose pages it need not touch.
@@ -233,14 +233,14 @@ impl Slab {
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = &Entry> {
         // Acquire: pairs with the transitions of `retire` and `alloc_retired_frame`. A frame that this thread has
         // allocated, or one whose allocation it knows of, is not left out.
-        self.unless_retired(self.blocks(), |state| state.load(Ordering::Acquire))
+        self.unless_retired(self.blocks(), |flags| flags.load(Ordering::Acquire))
     }
 
-    /// Returns the entries of the first `blocks` blocks, without the frames that are retired. `read` reads the state of
+    /// Returns the entries of the first `blocks` blocks, without the frames that are retired. `read` reads the flags of
     /// a frame.
     fn unless_retired(&self, blocks: u32, read: impl Fn(&AtomicU32) -> u32) -> impl Iterator<Item = &Entry> {
         self.frames(0..blocks)
-            .filter(move |&first| read(&self.block(first).0.state) & RETIRED == 0)
+            .filter(move |&first| read(&self.block(first).0.flags) & RETIRED == 0)
             .flat_map(|first| self.entries(self.blocks_of(first)))
             .map(|index| self.get(index))
     }

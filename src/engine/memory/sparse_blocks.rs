@@ -5,8 +5,8 @@
 //! them were used like any others, new timers would go there, and the blocks would never become free. So the driver
 //! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the depot, as bits in the header
 //! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
-//! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, it is
-//! *completed*. The driver retires a frame of completed blocks.
+//! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, the block
+//! is free. The driver retires a frame of free blocks.
 //!
 //! # Which memory is used first
 //!
@@ -65,8 +65,8 @@ impl Slab {
         if !sparse.load(Ordering::Relaxed) {
             self.take_aside(index / BLOCK, back);
         } else if aside == ALL {
-            // Release: publishes the bits to the driver; pairs with `reset_completed`. Loom model `sparse`.
-            self.counts.completed.fetch_add(1, Ordering::Release);
+            // Release: publishes the bits to the driver; pairs with `reset_free_blocks`. Loom model `sparse`.
+            self.counts.free_blocks.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -133,16 +133,16 @@ impl Slab {
         self.len().saturating_sub(sparse * BLOCK as usize)
     }
 
-    /// Returns the number of sparse blocks that were completed since [`reset_completed`](Self::reset_completed).
-    pub(crate) fn completed(&self) -> u32 {
-        self.counts.completed.load(Ordering::Relaxed)
+    /// Returns the number of sparse blocks that have become free since [`reset_free_blocks`](Self::reset_free_blocks).
+    pub(crate) fn free_blocks(&self) -> u32 {
+        self.counts.free_blocks.load(Ordering::Relaxed)
     }
 
-    /// Resets the number of completed blocks, at the beginning of the driver's pass over all blocks.
-    pub(crate) fn reset_completed(&self) {
+    /// Resets the number of free blocks, at the beginning of the driver's pass over all blocks.
+    pub(crate) fn reset_free_blocks(&self) {
         // Acquire: the driver's pass, which follows, finds all blocks that were counted; pairs with `set_aside`. Loom
         // model `sparse`.
-        self.counts.completed.swap(0, Ordering::Acquire);
+        self.counts.free_blocks.swap(0, Ordering::Acquire);
     }
 
     /// Searches up to `most` blocks for a sparse one, and adopts it: passes the entries that are set aside there to

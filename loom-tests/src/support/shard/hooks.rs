@@ -14,14 +14,14 @@ impl Shard {
         thread_state::with(self, |thread| thread.count(|counters| &counters.left_batch));
     }
 
-    /// Only records that no pin is left, because the model keeps the shard.
+    /// Only records that no handle is left, because the model keeps the shard.
     ///
     /// # Safety
     /// As for the crate's own function.
     pub(crate) unsafe fn last_handle_released(this: NonNull<Self>) {
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
-        this.set_unpinned();
-        thread_state::with(this, |thread| thread.count(|counters| &counters.unpinned));
+        this.set_freed();
+        thread_state::with(this, |thread| thread.count(|counters| &counters.freed));
     }
 }

@@ -10,22 +10,22 @@ use crate::engine::entry::Callback;
 pub(crate) struct Shard {
     pub(crate) core: Core,
     pub(crate) ticks: Ticks,
-    /// No pin is left. The crate frees the shard at this point.
-    unpinned: AtomicBool,
+    /// No handle is left. The crate frees the shard at this point.
+    freed: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, unpinned: AtomicBool::new(false) }
+        Self { core, ticks: Ticks, freed: AtomicBool::new(false) }
     }
 
-    /// Records that no pin is left.
-    pub(crate) fn set_unpinned(&self) {
-        self.unpinned.store(true, Ordering::Relaxed);
+    /// Records that no handle is left.
+    pub(crate) fn set_freed(&self) {
+        self.freed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_unpinned(&self) -> bool {
-        self.unpinned.load(Ordering::Relaxed)
+    pub(crate) fn is_freed(&self) -> bool {
+        self.freed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_inherited(&self) -> bool {

@@ -22,8 +22,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) cancelled: Counter,
     /// Timers that left a batch.
     pub(crate) left_batch: Counter,
-    /// Releases that dropped the last pin of a closed shard.
-    pub(crate) unpinned: Counter,
+    /// Releases that dropped the last handle of a closed shard.
+    pub(crate) freed: Counter,
 }
 
 pub(crate) struct ThreadState {
@@ -81,7 +81,7 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R
 /// As for the crate's own function.
 pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: the model keeps the shard.
-    assert!(!unsafe { shard.as_ref() }.is_unpinned(), "a handle keeps the shard");
+    assert!(!unsafe { shard.as_ref() }.is_freed(), "a handle keeps the shard");
     find(shard, f)
 }
 
