@@ -31,7 +31,7 @@ impl Fixture {
             entry.write_callback(|cell| Callback::write_once::<_, ()>(cell, &|| ()));
             entry.arm_written(CallbackKind::Once, 1000, 0).unwrap()
         };
-        self.core.notify_driver(index, notice, 1000, || 0);
+        self.core.notify_driver(index, notice, 1000, 0);
         index
     }
 
@@ -48,7 +48,7 @@ impl Fixture {
     fn drive(&mut self) {
         let mut due = ExpiredEntries::default();
         loop {
-            self.driver.begin(&self.core, 0);
+            self.driver.begin(&self.core, || 0);
             while !self.driver.advance_round(&self.core, &mut due) {}
             while self.driver.cascade_ahead(&self.core, &mut due) {}
             if !self.driver.reclaim(&self.core) {

@@ -176,7 +176,7 @@ impl SleepEntry {
             if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
-            shard.notify_driver(thread, self.index, notice, deadline);
+            shard.notify_driver(thread, self.index, notice, deadline, now);
         });
         Phase::Armed
     }

@@ -87,8 +87,10 @@ impl Service {
         // The slabs and the levels come first, because they may be refused.
         let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
         let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
-        let levels = (0..builder.shards).map(|_| Levels::new(0, &builder.slots_per_level, 2));
+        let levels = (0..builder.shards).map(|_| Levels::new(0, builder.effective_slots(), 2));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
+        let tick = builder.effective_tick();
+        let slack = builder.effective_slack();
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         // The pool starts before the shards, but runs nothing of callbacks before they exist.
@@ -105,13 +107,13 @@ impl Service {
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
-        let ticks = Ticks::new(builder.clock, builder.tick);
+        let ticks = Ticks::new(builder.clock, tick);
         let needs_this_thread = dispatcher.need_this_thread();
         let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
         let mut memory = slabs.into_iter().zip(levels);
-        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
+        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, ticks.count(slack), |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let settings = ShardSettings {
                 permits: permits.clone(),

@@ -53,8 +53,8 @@
 //! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up
 //!   to an eighth of its delay.
 //! - *A heap*: cancelling costs O(log n), and most timers are cancelled.
-//! - *The true minimum of each slot*, for an exact next deadline: a removal would have to search the slot for the next
-//!   minimum. That saves at most one early wake-up per level.
+//! - *The true minimum of each slot*: a removal would have to search the slot for the next minimum. The least deadline
+//!   that was linked into a slot costs one comparison. It is too early only after a removal, once for each slot.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -182,14 +182,19 @@ impl Levels {
         self.levels.iter_mut().for_each(Level::shrink);
     }
 
-    /// Returns the tick to step to next: the present tick if a node has expired, otherwise the first tick of the next
-    /// occupied slot. It is not later than the deadline by which any node was linked. O(levels).
-    #[inline]
+    /// Returns the least deadline, or the present tick if a node has expired. Earlier only after a removal: a slot keeps
+    /// the least deadline that was linked into it. O(levels).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.earliest(Level::least_deadline)
+    }
+
+    /// Returns the earliest of the ticks that `of_level` returns of the levels that have nodes, or the present tick if a
+    /// node has expired.
+    pub(super) fn earliest(&self, of_level: impl Fn(&Level, u64) -> u64) -> Option<u64> {
         if self.expired.head != NIL || self.expiring != NIL {
             return Some(self.now);
         }
-        self.next_slot().map(|(first, ..)| first)
+        self.levels.iter().filter(|ring| !ring.occupancy.is_empty()).map(|ring| of_level(ring, self.now)).min()
     }
 
     /// Returns the node that expires or cascades next.
@@ -257,7 +262,7 @@ impl Levels {
             levels.find_map(|(level, ring)| Some((level, ring.slot_number_in_window(deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
-        let next = ring.push(slot, id);
+        let next = ring.push(slot, id, deadline);
         if next == NIL {
             let this = (number * ring.span.get(), Reverse(level), slot);
             self.next = self.next.map(|next| next.min(this));
@@ -281,8 +286,7 @@ impl Levels {
             if earliest.is_some_and(|(first, ..)| ring.begins_no_slot(self.now, first)) {
                 break;
             }
-            let slot =
-                ring.occupancy.next_from(ring.slot_of(self.now / ring.span)).expect("a slot of the level is occupied");
+            let slot = ring.first_slot(self.now);
             let this = (ring.first_tick(slot, self.now), Reverse(level), slot);
             earliest = Some(earliest.map_or(this, |earliest| earliest.min(this)));
         }

@@ -82,14 +82,14 @@ impl Entry {
     /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
     /// `present` only if the two differ.
     #[inline]
-    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn earliest_deadline(&self, deadline: u64, now: u64) -> u64 {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
         // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
         if !state.has(ENQUEUED) || state.has_deadline(deadline) {
             return deadline;
         }
-        deadline.min(state.deadline(present()))
+        deadline.min(state.deadline(now))
     }
 
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present
