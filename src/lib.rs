@@ -231,10 +231,10 @@ pub use {
     clock::ManualClock,
     error::ScheduleError,
     executor::{Execute, Executor},
-    future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
+    future::{Elapsed, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
     queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Driver, Timer, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Driver, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer},
 };

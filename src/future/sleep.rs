@@ -62,11 +62,18 @@ impl Sleep {
         Self { entry, tick: deadline.tick, requested: deadline.requested }
     }
 
-    /// Makes the sleep stay pending for ever if a poll finds a shutdown before its deadline.
+    /// Makes a shutdown leave the sleep pending, as one that is reset afterwards.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
-        self.entry.outlasts_shutdown = true;
+        self.entry.at_shutdown = Phase::AfterShutdown;
         self
+    }
+
+    /// Polls a sleep that only a thread of the timer completes: if its deadline was set after the shutdown, it stays
+    /// pending.
+    #[inline]
+    pub(crate) fn poll_served(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.entry.phase == Phase::AfterShutdown { Poll::Pending } else { Pin::new(self).poll(context) }
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
@@ -76,7 +83,7 @@ impl Sleep {
     }
 
     #[inline]
-    pub(super) fn ticks(&self) -> &Ticks {
+    fn ticks(&self) -> &Ticks {
         &self.shard().ticks
     }
 
@@ -113,11 +120,7 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn is_elapsed(&self) -> bool {
-        match self.entry.phase(self.tick) {
-            Phase::Idle | Phase::Armed => false,
-            Phase::Elapsed => true,
-            Phase::Shutdown => !self.entry.outlasts_shutdown,
-        }
+        matches!(self.entry.phase(self.tick), Phase::Elapsed | Phase::Shutdown)
     }
 
     /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline. A sleep
@@ -136,12 +139,7 @@ impl Sleep {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.entry.phase(self.tick) == Phase::Shutdown
-    }
-
-    /// Returns whether the service has been shut down, even if this sleep completed before.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.entry.is_closed()
+        matches!(self.entry.phase(self.tick), Phase::Shutdown | Phase::AfterShutdown)
     }
 
     /// Sets a new deadline. The waker of a pending sleep stays in place. A sleep that has completed must be polled
@@ -188,7 +186,7 @@ impl Sleep {
 
     /// Sets the deadline that `when` returns.
     #[inline]
-    pub(super) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
+    pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
         (self.tick, self.requested) = (deadline.tick, deadline.requested);
         self.entry.reset(deadline);

@@ -96,7 +96,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(context) {
             return Poll::Ready(Ok(output));
         }
-        ready!(Pin::new(&mut *this.sleep).poll(context));
+        ready!(this.sleep.poll_served(context));
         Poll::Ready(Err(Elapsed { shutdown: this.sleep.is_shutdown() }))
     }
 }

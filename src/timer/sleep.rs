@@ -3,8 +3,9 @@
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
+use super::interval::Interval;
 use super::timer::Timer;
-use crate::future::{Interval, Sleep, Timeout};
+use crate::future::{Sleep, Timeout};
 
 impl Timer {
     /// Returns a future that completes after `delay`, or at once when the service is shut down.
@@ -133,7 +134,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(self.sleep_until(start), period)
+        Interval::new(self, start, period)
     }
 
     /// Returns whether this timer, or a clone of it, made the sleep. O(shards).

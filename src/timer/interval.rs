@@ -1,13 +1,14 @@
 //! Ticks with a fixed period, for tasks to await.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use super::Sleep;
+use super::timer::Timer;
 use crate::clock::duration_of;
+use crate::future::Sleep;
 
 /// How late a tick may be without counting as missed: tokio's tolerance.
 const LATE: Duration = Duration::from_millis(5);
@@ -41,6 +42,8 @@ const LATE: Duration = Duration::from_millis(5);
 /// ```
 pub struct Interval {
     sleep: Sleep,
+    /// Keeps the service alive.
+    timer: Timer,
     period: Duration,
     behavior: MissedTickBehavior,
 }
@@ -81,9 +84,9 @@ impl Interval {
     /// # Panics
     /// Panics if the period is zero.
     #[track_caller]
-    pub(crate) fn new(first: Sleep, period: Duration) -> Self {
+    pub(super) fn new(timer: &Timer, start: Instant, period: Duration) -> Self {
         assert!(!period.is_zero(), "a period of zero: give an interval a longer one");
-        Self { sleep: first, period, behavior: MissedTickBehavior::default() }
+        Self { sleep: timer.sleep_until(start), timer: timer.clone(), period, behavior: MissedTickBehavior::default() }
     }
 
     /// Completes at the next tick, and returns the instant for which that tick was scheduled.
@@ -126,9 +129,9 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.sleep).poll(context));
+        ready!(self.sleep.poll_served(context));
         let due = self.sleep.deadline();
-        let now = self.sleep.ticks().now();
+        let now = self.timer.now();
         let late = now.saturating_duration_since(due);
         let beyond_grid = || duration_of(late.as_nanos() % self.period.as_nanos());
         let (from, delay) = match self.behavior {
@@ -293,7 +296,7 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.sleep.is_closed()
+        self.timer.is_shutdown()
     }
 }
 
