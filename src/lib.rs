@@ -124,7 +124,7 @@
 //!
 //! # Guarantees
 //!
-//! No callback and no future is early, with two exceptions: a shutdown completes futures, and returns callbacks that
+//! No callback and no future is early, with two exceptions: a shutdown completes pending futures, and returns callbacks that
 //! the program may run. Every accepted one-shot callback ends in exactly one way: it fires, is cancelled, is returned
 //! by the shutdown, or is dropped with the last [`Timer`] clone. No call on a timer waits for another thread, unless
 //! its documentation says that it does. While nothing is due and no callback runs, the threads sleep, except for a

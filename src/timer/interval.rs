@@ -19,9 +19,9 @@ const LATE: Duration = Duration::from_millis(5);
 /// that is due while no task awaits it completes at the next call of [`tick`](Self::tick). [`MissedTickBehavior`]
 /// decides about the ticks after it.
 ///
-/// When the service is shut down, a pending tick completes at once, before its instant; see
-/// [`is_shutdown`](Self::is_shutdown). Each later tick is pending once, wakes its task, and completes when it is polled
-/// again. As a `Stream` (feature `futures-core`) the interval ends.
+/// An interval keeps the service alive, as a clone of its [`Timer`] does, and the drop of the last one is a shutdown. When
+/// the service is shut down by a call, the next tick completes at once, before its instant; see
+/// [`is_shutdown`](Self::is_shutdown). No tick comes after that. As a `Stream` (feature `futures-core`) the interval ends.
 ///
 /// An `Interval` is [`Unpin`]: it can be moved between polls.
 ///
@@ -41,8 +41,8 @@ const LATE: Duration = Duration::from_millis(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Interval {
+    /// Is dropped before the timer, whose drop may be a shutdown.
     sleep: Sleep,
-    /// Keeps the service alive.
     timer: Timer,
     period: Duration,
     behavior: MissedTickBehavior,
@@ -145,8 +145,8 @@ impl Interval {
 
     /// Schedules the next tick one period from now. Later ticks follow it, one period apart.
     ///
-    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown,
-    /// the next tick is pending once and then completes, whatever its instant.
+    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown, no
+    /// tick comes.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -276,7 +276,7 @@ impl Interval {
         self.behavior = behavior;
     }
 
-    /// Returns whether the service has been shut down. If so, no tick waits for its instant.
+    /// Returns whether the service has been shut down. If so, at most one tick completes, before its instant.
     ///
     /// ```
     /// use corewheel::Timer;

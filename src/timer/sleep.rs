@@ -8,7 +8,8 @@ use super::timer::Timer;
 use crate::future::{Sleep, Timeout};
 
 impl Timer {
-    /// Returns a future that completes after `delay`, or at once when the service is shut down.
+    /// Returns a future that completes after `delay`, or at once when the service is [shut
+    /// down](Sleep#after-the-shutdown).
     ///
     /// The future runs on any executor; it needs no runtime. A delay too long to represent means never. A delay of zero
     /// is ready at the first poll, except [once in a while](Sleep#loops). If the system has no memory for the timer,
@@ -92,7 +93,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once.
+    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once. The interval keeps the service
+    /// alive, as a clone does.
     ///
     /// # Panics
     /// Panics if `period` is zero.
