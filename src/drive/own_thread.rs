@@ -1,6 +1,6 @@
 //! The own thread of a shard.
 //!
-//! The thread drives all shards of its [role](crate::engine::role). It makes a turn of one shard after the other, hands out
+//! The thread drives all shards of its [role]. It makes a turn of one shard after the other, hands out
 //! what has expired, and sleeps when nothing is due. The [leader](super::shard_set) also checks the pool.
 
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl OwnThread {
             let is_over = self.shard_set.are_closed();
             match self.drive_until_expired() {
                 Some(expired) => {
-                    self.deliver(expired);
+                    self.hand_out(expired);
                     // Here, too, because a thread that is always busy never sleeps.
                     self.check_pool();
                 }
@@ -105,7 +105,7 @@ impl OwnThread {
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, mut expired: ExpiredTimers) {
+    fn hand_out(&mut self, mut expired: ExpiredTimers) {
         let shard_set = &*self.shard_set;
         if shard_set.dispatcher.queue().is_some() {
             shard_set.dispatch(&mut expired.callbacks);

@@ -87,7 +87,7 @@ impl ProgramLoop {
                 turn
             });
             match turn {
-                Some(TurnOutcome::Expired { expired: turned, .. }) => expired += self.deliver(turned),
+                Some(TurnOutcome::Expired { expired: turned, .. }) => expired += self.hand_out(turned),
                 Some(TurnOutcome::More | TurnOutcome::Asleep { .. }) => {}
                 Some(TurnOutcome::Closed) | None => break,
             }
@@ -101,7 +101,7 @@ impl ProgramLoop {
     }
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
-    fn deliver(&mut self, turned: ExpiredEntries) -> usize {
+    fn hand_out(&mut self, turned: ExpiredEntries) -> usize {
         let mut expired = ExpiredTimers::default();
         expired.add(self.shard(), turned);
         if self.shard_set.dispatcher.queue().is_some() {

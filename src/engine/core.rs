@@ -141,18 +141,18 @@ impl Core {
 
     /// Moves entries from a cache to the depot, at most a magazine. Sets those of sparse blocks aside. Lock-free.
     pub(crate) fn give_back(&self, magazine: &[u32]) {
-        let mut dense = [0; MAGAZINE];
+        let mut rest = [0; MAGAZINE];
         let mut len = 0;
         for &index in magazine {
             if self.slab.is_sparse(index) {
                 // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
                 unsafe { self.set_aside(index) };
             } else {
-                dense[len] = index;
+                rest[len] = index;
                 len += 1;
             }
         }
-        self.push_to_depot(&dense[..len]);
+        self.push_to_depot(&rest[..len]);
     }
 
     /// Sets an entry of a sparse block aside. If the block is not sparse any more, all that is set aside there goes to
@@ -188,11 +188,11 @@ impl Core {
         self.is_mostly_free() || self.has_free_blocks()
     }
 
-    /// Returns whether at least three quarters of the entries in dense blocks are in the depot, and at least as many as
-    /// are always retained.
+    /// Returns whether the depot has at least three quarters of the entries outside of sparse blocks, and at least as
+    /// many as are always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.depot.len();
-        free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
+        free >= self.retain_min && free >= self.slab.len_outside_sparse() / 4 * 3
     }
 
     /// Returns whether enough sparse blocks have become completely free to make a search for them worthwhile: at least

@@ -99,8 +99,8 @@ fn frames_of_every_size_go_back() {
     }
 }
 
-/// Entries that a thread frees after the driver has gathered the depot, but before their block is marked, go back as
-/// well.
+/// Entries that a thread frees after the driver has set aside those of the depot, but before their block is marked, go
+/// back as well.
 #[test]
 fn entries_freed_during_a_trim_go_back() {
     let mut fixture = Fixture::new(1);
@@ -138,7 +138,7 @@ fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
         core.drain_cache(cache);
         (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 5]));
         fixture.drive();
-        assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+        assert!(fixture.core.slab.len_outside_sparse() < 4096, "all are sparse");
         let pooled = fixture.core.depot.len();
         let Fixture { core, cache, .. } = &mut fixture;
         if drains {
@@ -161,7 +161,7 @@ fn a_whole_block_goes_back_to_the_pool() {
     core.slab.alloc(|index| last = index).unwrap();
     for index in 1..64 {
         // SAFETY: we own the entries, because this thread has allocated them. They are free, and no driver runs.
-        unsafe { core.slab.gather(index) };
+        unsafe { core.slab.set_aside_any(index) };
     }
     // SAFETY: as above.
     unsafe { core.set_aside(last) };
@@ -210,6 +210,6 @@ fn frames_that_are_all_in_use_are_scanned_once() {
     }
     fixture.drive();
     assert_eq!(fixture.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
-    assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+    assert!(fixture.core.slab.len_outside_sparse() < 4096, "all are sparse");
     assert!(!fixture.driver.reclaim(&fixture.core));
 }

@@ -10,7 +10,7 @@ use super::timer::Timer;
 use crate::clock::ManualClock;
 use crate::error::BuildError;
 use crate::executor::Executor;
-use crate::shard::{PanicHook, SlowCallback, SlowHook};
+use crate::shard::{OnPanic, SlowCallback, SlowHook};
 
 /// Minimum tick of a timer.
 const MIN_TICK: Duration = Duration::from_micros(1);
@@ -50,7 +50,7 @@ pub struct Builder {
     pub(super) max_pending: Option<usize>,
     pub(super) clock: Option<ManualClock>,
     pub(super) thread_name: String,
-    pub(super) on_panic: Option<Arc<PanicHook>>,
+    pub(super) on_panic: Option<Arc<OnPanic>>,
     pub(super) on_slow: Option<SlowHook>,
 }
 
@@ -281,7 +281,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
-        let hook: Box<PanicHook> = Box::new(hook);
+        let hook: Box<OnPanic> = Box::new(hook);
         Self { on_panic: Some(hook.into()), ..self }
     }
 

@@ -1,8 +1,7 @@
 //! One level: a ring of slots, and the slot of each tick.
 //!
-//! The *number* of a slot counts from tick 0: the slot has the ticks from `number * span` on, as many as the span. The
-//! ring has a slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a
-//! slot.
+//! Slots are numbered from tick 0: a slot has the ticks from `number * span` on, as many as the span. The ring has a
+//! slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,7 +57,7 @@ impl Level {
 
     /// Returns the number of the slot of `deadline`, if that is in the window at tick `now`.
     #[inline]
-    pub(super) fn slot_number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
+    pub(super) fn number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
         // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and
         // may end one slot before the deadline.
         if deadline - now > self.reach {

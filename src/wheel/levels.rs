@@ -41,8 +41,8 @@
 //! **Invariant.** Time never passes an occupied slot. So two slots that share an index, one ring apart, are never
 //! confused.
 //!
-//! Nodes leave an expiring slot one by one ([`Levels::step`]). The caller may stop after any step, for example to run
-//! callbacks, and all other nodes are still linked.
+//! The nodes of a slot that expires leave one by one ([`Levels::step`]). The caller may stop after any step, for example
+//! to run callbacks, and all other nodes are still linked.
 //!
 //! # Rejected
 //!
@@ -60,7 +60,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::level::Level;
-use super::links::{ExpiredList, Links, ListId, NIL, Nodes};
+use super::links::{ExpiredList, Links, NIL, Nodes};
 use crate::BuildError;
 
 /// Maximum number of slots of a level.
@@ -81,9 +81,9 @@ pub(crate) enum Step {
 pub(crate) struct Levels {
     pub(super) now: u64,
     expired: ExpiredList,
-    /// The first node of the expiring slot. The links of its nodes still name that slot, which receives no other node
-    /// before time advances. The first node itself may name a previous one, which has left: so what leaves touches no
-    /// other node.
+    /// The first node of the slot that expires. The links of its nodes still name that slot, which receives no other
+    /// node before time advances. The first node itself may name a previous one, which has left: so what leaves touches
+    /// no other node.
     expiring: u32,
     /// The slot that [expires next](Self::search), if it is known: its first tick, its level, and its index there.
     next: Option<(u64, Reverse<usize>, usize)>,
@@ -149,7 +149,7 @@ impl Levels {
             debug_assert_eq!(nodes.links(links.next).prev, id);
             nodes.change_links(links.next, |next| next.prev = links.prev);
         }
-        match links.list.slot() {
+        match links.slot() {
             None => self.expired.unlink_ends(links),
             Some(_) if links.prev != NIL => {}
             Some((level, slot)) if links.next == NIL => {
@@ -243,7 +243,7 @@ impl Levels {
 
     /// Returns the level and the first and last tick of the slot in which a node waits; `None` if it waits in no slot.
     pub(super) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
-        let (level, slot) = links.list.slot()?;
+        let (level, slot) = links.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
@@ -253,8 +253,7 @@ impl Levels {
     #[inline]
     fn link(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let mut levels = self.levels.iter_mut().enumerate();
-        let found =
-            levels.find_map(|(level, ring)| Some((level, ring.slot_number_in_window(deadline, self.now)?, ring)));
+        let found = levels.find_map(|(level, ring)| Some((level, ring.number_in_window(deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
         let next = ring.push(slot, id);
@@ -264,7 +263,7 @@ impl Levels {
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
-        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: ListId::of(level, slot) });
+        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: Links::list(level, slot) });
     }
 
     #[inline]

@@ -120,7 +120,7 @@ fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
 }
 
 #[test]
-fn the_most_levels_and_slots_fit_into_a_list_id() {
+fn the_most_levels_and_slots_fit_into_the_links() {
     for slots in [2, 1 << 24] {
         let mut levels = Levels::new(0, &[slots], 1).expect("a valid level");
         let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);

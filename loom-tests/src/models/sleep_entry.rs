@@ -155,7 +155,11 @@ fn the_drop_of_the_last_sleep_in_a_sparse_block() {
             first.drop(&fixture, &mut cache);
             fixture.core.drain_cache(&mut cache);
             fixture.drive(&mut driver, &worker);
-            assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
+            assert_eq!(
+                (fixture.core.slab.len(), fixture.core.slab.len_outside_sparse()),
+                (2, 0),
+                "the block is sparse"
+            );
             let dropper = {
                 let fixture = fixture.clone();
                 thread::spawn(move || assert_eq!(second.drop(&fixture, &mut cache), pending))

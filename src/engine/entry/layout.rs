@@ -22,12 +22,13 @@ pub(crate) struct Entry {
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The callback, while the entry is armed or its callback runs. In the depot, [`Indices`] of others.
+    /// The callback, while the entry is armed or its callback runs. In the depot, indices of others.
     pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
 }
 
-/// Indices of other entries, as many as fit in the cell of the callback.
-pub(crate) type Indices = [u32; size_of::<Callback>() / size_of::<u32>()];
+/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback. One names the next
+/// chunk.
+pub(crate) const CHUNK: usize = size_of::<Callback>() / size_of::<u32>();
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
 const UNKNOWN_TICK: u32 = u32::MAX;
@@ -178,10 +179,10 @@ impl Entry {
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(crate) unsafe fn write_indices(&self, indices: Indices) {
+    pub(crate) unsafe fn write_indices(&self, indices: [u32; CHUNK]) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
         // has no callback, and the indices fit.
-        self.callback.with_mut(|cell| unsafe { cell.cast::<Indices>().write(indices) });
+        self.callback.with_mut(|cell| unsafe { cell.cast::<[u32; CHUNK]>().write(indices) });
     }
 
     /// Returns the indices that [`write_indices`](Self::write_indices) has written.
@@ -190,9 +191,9 @@ impl Entry {
     /// The caller must own the entry, which must be free or cached. `write_indices` must have been called since the
     /// entry was last armed.
     #[inline]
-    pub(crate) unsafe fn read_indices(&self) -> Indices {
+    pub(crate) unsafe fn read_indices(&self) -> [u32; CHUNK] {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
-        self.callback.with(|cell| unsafe { cell.cast::<Indices>().read() })
+        self.callback.with(|cell| unsafe { cell.cast::<[u32; CHUNK]>().read() })
     }
 
     /// Returns the links of the wheel. Only the driver may call this.

@@ -165,8 +165,8 @@ mod state;
 mod worker;
 
 pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
+pub(super) use layout::CHUNK;
 pub(crate) use layout::Entry;
-pub(super) use layout::Indices;
 pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
