@@ -183,7 +183,7 @@ impl Service {
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         let any_shard = || self.shards[self.next_index() % self.shards.len()].clone();
-        Sleep::new(entry.unwrap_or_else(|| SleepEntry::closed(any_shard(), deadline)), deadline)
+        Sleep::new(entry.unwrap_or_else(|| SleepEntry::closed(any_shard())), deadline)
     }
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
