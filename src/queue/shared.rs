@@ -68,7 +68,7 @@ impl<T: Send + 'static> Shared<T> {
         })?;
         let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |place| unsafe { callback.write(place) };
+        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
         match Shard::schedule(self.service, choose, |_| deadline, CallbackKind::Value, write) {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.

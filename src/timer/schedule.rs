@@ -222,7 +222,7 @@ impl Timer {
         let periodic = Periodic { f, run, ticks: self.0.ticks.clone(), next: first.requested };
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { callback.write(place) };
+        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
         self.0.schedule(|_| first, CallbackKind::Periodic, write).map_err(|rejection| {
             // SAFETY: the callback was made above, from a `Periodic<F, R>`.
             let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };

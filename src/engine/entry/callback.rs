@@ -93,21 +93,7 @@ impl Callback {
             })
         };
         // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
-        unsafe {
-            (&raw mut (*destination).vtable).write(vtable);
-            (&raw mut (*destination).data).cast::<F>().copy_from_nonoverlapping(f, 1);
-        }
-    }
-
-    /// Copies the callback to `destination`.
-    ///
-    /// # Safety
-    /// `destination` must be valid for writes. The caller must not use the callback afterwards, unless it treats
-    /// `destination` as uninitialised.
-    #[inline]
-    pub(crate) unsafe fn write(&self, destination: *mut Self) {
-        // SAFETY: the pointer is valid, by this function's contract.
-        unsafe { destination.copy_from_nonoverlapping(self, 1) };
+        unsafe { Self::write_parts(destination, vtable, f) };
     }
 
     /// Returns a callback that runs more than once.
@@ -125,9 +111,12 @@ impl Callback {
         unsafe { Self::new(periodic, vtable) }
     }
 
-    /// Returns a callback that wakes a task.
+    /// Writes a callback that wakes a task to `destination`, as [`write_once`](Self::write_once) does.
+    ///
+    /// # Safety
+    /// As for `write_once`, of the waker.
     #[inline]
-    pub(crate) fn waking(waker: Waker) -> Self {
+    pub(crate) unsafe fn write_waking(destination: *mut Self, waker: *const Waker) {
         const { assert!(Self::is_inline::<Waker>()) };
         let vtable = const {
             &VTable::new::<Waker, Waker>(CallbackKind::Waker, |data, _, _| {
@@ -136,8 +125,21 @@ impl Callback {
                 None
             })
         };
-        // SAFETY: a waker fits, and the vtable is for it.
-        unsafe { Self::new(waker, vtable) }
+        // SAFETY: by this function's contract; the vtable is for a waker, which fits.
+        unsafe { Self::write_parts(destination, vtable, waker) };
+    }
+
+    /// Writes a callback with a copy of `value` as its data to `destination`.
+    ///
+    /// # Safety
+    /// `destination` must be valid for writes, and `value` for reads. `T` must fit, and `vtable` must be for `T`.
+    #[inline]
+    unsafe fn write_parts<T>(destination: *mut Self, vtable: &'static VTable, value: *const T) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            (&raw mut (*destination).vtable).write(vtable);
+            (&raw mut (*destination).data).cast::<T>().copy_from_nonoverlapping(value, 1);
+        }
     }
 
     /// Returns a callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
@@ -160,7 +162,7 @@ impl Callback {
     /// Returns whether the callback wakes the same task as `waker`.
     #[inline]
     pub(super) fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: the data is a waker, because only `waking` makes a callback of this kind.
+        // SAFETY: the data is a waker, because only `write_waking` makes a callback of this kind.
         self.kind() == CallbackKind::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
     }
 

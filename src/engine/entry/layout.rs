@@ -72,13 +72,6 @@ impl Entry {
         State(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the deadline, as a tick, of the timer that is in the entry, or that was in it last. `now` is the present
-    /// tick.
-    #[inline]
-    pub(crate) fn deadline(&self, now: u64) -> u64 {
-        self.state().deadline(now)
-    }
-
     /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one
     /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
     /// `present` only if the two differ.
