@@ -44,7 +44,7 @@ const NONE: u64 = 0;
 
 /// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
 /// those of a chunk in the [depot](crate::engine::memory).
-const HANDFUL: usize = 8;
+const HANDFUL: usize = 6;
 
 /// What a call looks for.
 #[derive(Clone, Copy)]
@@ -88,6 +88,14 @@ impl ThreadState {
     #[inline(always)]
     pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Counter, more: u64) {
         which(&self.listed.counters).add(more, self.temporary.is_some());
+    }
+
+    /// Counts a run that begins, and returns the counter, which exists for as long as the shard does and this thread has
+    /// not ended. A temporary state counts none.
+    #[inline]
+    pub(super) fn begin_run(&self) -> Option<NonNull<Counter>> {
+        let running = &self.listed.counters.running;
+        self.temporary.is_none().then(|| running.add(1, false)).map(|()| running.into())
     }
 
     /// Records the lateness of a run.

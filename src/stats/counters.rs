@@ -27,6 +27,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) panicked: Counter,
     pub(crate) rejected: Counter,
     pub(crate) wakeups: Counter,
+    /// Goes up and down.
+    pub(crate) running: Counter,
     /// Allocated by the thread's first run. Most threads run no callbacks.
     lateness: OnceLock<Box<ThreadLateness>>,
 }
@@ -56,6 +58,7 @@ impl ThreadCounters {
         sum.panicked += self.panicked.get();
         sum.rejected += self.rejected.get();
         sum.wakeups += self.wakeups.get();
+        sum.running += self.running.get();
         if let Some(lateness) = self.lateness.get() {
             lateness.add_to(&mut sum.lateness);
         }

@@ -62,6 +62,11 @@ pub struct Stats {
     /// Wake-ups of the threads that drive, except for the program's. Those of a thread count in the shard
     /// of its number, also if it drives others.
     pub wakeups: u64,
+    /// Runs that have started and not returned: of callbacks, and of the wakers of sleeps. One that hangs stays here.
+    ///
+    /// Exact at any time for each thread. Runs of an [`UnfiredTimer`](crate::UnfiredTimer) do not count, and neither do
+    /// those on a thread whose thread-locals have been destroyed.
+    pub running: u64,
     /// Extra threads that the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
     pub extra_threads: u64,
     /// How often the pool needed an extra thread: it called an idle one, or started a new one.
@@ -99,6 +104,7 @@ pub struct ShardStats {
     pub panicked: u64,
     pub rejected: u64,
     pub wakeups: u64,
+    pub running: u64,
     pub lateness: Lateness,
 }
 
@@ -119,8 +125,8 @@ impl Stats {
 
     /// Returns what has happened since `earlier`, a former reading of the same timer.
     ///
-    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are
-    /// those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same
+    /// Each count is the difference. `pending`, `running`, `extra_threads` and [`Lateness::max`] have no difference: they
+    /// are those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same
     /// goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
     ///
     /// ```
@@ -167,7 +173,8 @@ impl ShardStats {
     /// ```
     pub fn since(&self, earlier: &ShardStats) -> ShardStats {
         let lateness = self.lateness.since(&earlier.lateness);
-        ShardStats { pending: self.pending, lateness, ..self.combine(earlier, u64::saturating_sub) }
+        let (pending, running) = (self.pending, self.running);
+        ShardStats { pending, running, lateness, ..self.combine(earlier, u64::saturating_sub) }
     }
 
     /// Returns the number of timers that have ended.
@@ -207,7 +214,7 @@ macro_rules! for_all {
     };
 }
 
-for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups);
+for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups running);
 
 impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {

@@ -316,7 +316,7 @@ impl Builder {
     ///
     /// let timer = Timer::builder()
     ///     .on_slow(Duration::from_millis(10), |slow| {
-    ///         eprintln!("a callback of shard {} took {:?}, {:?} late", slow.shard, slow.took, slow.late);
+    ///         eprintln!("{} took {:?}, {:?} late", slow.callback, slow.took, slow.late);
     ///     })
     ///     .build()?;
     /// # drop(timer);
