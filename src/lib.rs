@@ -124,7 +124,7 @@
 //!
 //! # Guarantees
 //!
-//! No callback and no future is early, with two exceptions: a shutdown completes futures, and returns callbacks that
+//! No callback and no future is early, with two exceptions: a shutdown completes pending futures, and returns callbacks that
 //! the program may run. Every accepted one-shot callback ends in exactly one way: it fires, is cancelled, is returned
 //! by the shutdown, or is dropped with the last [`Timer`] clone. No call on a timer waits for another thread, unless
 //! its documentation says that it does. While nothing is due and no callback runs, the threads sleep, except for a
@@ -231,10 +231,10 @@ pub use {
     clock::ManualClock,
     error::ScheduleError,
     executor::{Execute, Executor},
-    future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout},
+    future::{Elapsed, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
     queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Driver, Group, GroupKind, Timer, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Driver, Group, GroupKind, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer},
 };

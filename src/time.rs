@@ -35,8 +35,9 @@ use std::future::IntoFuture;
 
 pub use std::time::{Duration, Instant};
 
-pub use crate::future::{Interval, MissedTickBehavior, Sleep, Timeout};
+pub use crate::future::{Sleep, Timeout};
 use crate::timer::Timer;
+pub use crate::timer::{Interval, MissedTickBehavior};
 
 /// The errors of this module.
 pub mod error {

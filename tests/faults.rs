@@ -673,6 +673,10 @@ impl Wake for Woken {
     }
 }
 
+fn is_ready(sleep: &mut Sleep) -> bool {
+    Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
 /// Uses a queue of the parent in the child of a fork.
 fn queue_inherited(queue: DelayQueue<Token>, key: DelayKey<Token>, tokens: &Tokens) {
     let alive = tokens.alive();
@@ -694,8 +698,7 @@ fn sleep_inherited([polled, mut reset, dropped]: [Sleep; 3], waker: &Arc<Woken>)
     assert!(polled.is_elapsed() && polled.is_shutdown());
     block_on(polled);
     Pin::new(&mut reset).reset(Instant::now() + HOUR);
-    block_on(&mut reset);
-    assert!(reset.is_shutdown());
+    assert!(!is_ready(&mut reset) && reset.is_shutdown());
     drop(reset);
     assert_eq!(Arc::strong_count(waker), wakers, "the wakers belong to the parent");
 }
@@ -706,8 +709,8 @@ fn use_inherited(timer: Timer, handle: TimerHandle, guard: CancelOnDrop, tokens:
     assert!(timer.schedule(MS, || ()).unwrap_err().is_shutdown());
     assert!(timer.schedule_at_fixed_rate(MS, MS, || ()).unwrap_err().is_shutdown());
     let mut sleep = timer.sleep(HOUR);
-    block_on(&mut sleep);
-    assert!(sleep.is_shutdown());
+    assert!(!is_ready(&mut sleep) && sleep.is_shutdown());
+    assert!(is_ready(&mut timer.sleep(Duration::ZERO)));
     assert_eq!(timer.shutdown().len(), 0);
     assert!(!handle.is_pending() && handle.deadline().is_none());
     assert!(!handle.cancel() && !handle.cancel_and_wait());

@@ -2,8 +2,11 @@
 #![cfg(feature = "std")]
 
 mod common;
+#[path = "common/thread_time.rs"]
+mod thread_time;
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::future::{self, Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -16,8 +19,11 @@ use std::time::{Duration, Instant};
 use common::*;
 use corewheel::{Elapsed, Executor, Interval, ManualClock, MissedTickBehavior, Sleep, Timeout, Timer};
 use fastrand::Rng;
+use futures::channel::oneshot;
 use futures::executor::{LocalPool, block_on};
+use futures::future::{Either, select};
 use futures::task::LocalSpawnExt;
+use thread_time::thread_time;
 
 /// Counts how often a task is woken.
 #[derive(Default)]
@@ -318,68 +324,131 @@ fn a_sleep_that_a_shutdown_completed_stays_complete() {
     assert!(sleep.is_shutdown());
 }
 
-/// Polls the future, which must be pending and wake `task`, and then returns the output of a second poll.
-fn is_pending_once<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
-    let before = task.woken();
-    assert!(ready(future, task).is_none());
-    assert_eq!(task.woken(), before + 1);
-    let output = ready(future, task);
-    assert_eq!(task.woken(), before + 1);
-    output
-}
+/// Ways to end the service.
+const ENDS: [fn(Timer); 2] = [|timer| drop(timer.shutdown()), drop];
 
 #[test]
-fn a_deadline_set_after_a_shutdown_is_pending_once() {
-    let (timer, clock) = in_virtual_time();
-    let task = Task::new();
-    let (mut polled, unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
-    assert_eq!(ready(&mut polled, &task), None);
-    drop(timer.shutdown());
-    assert_eq!(ready(&mut polled, &task), Some(()));
-    let mut new = timer.sleep(SEC);
-    assert!(new.is_elapsed() && new.is_shutdown());
-    assert_eq!(is_pending_once(&mut new, &task), Some(()));
-    for mut sleep in [polled, unpolled, new, timer.sleep(SEC)] {
-        let later = sleep.deadline() + SEC;
-        Pin::new(&mut sleep).reset(later);
-        assert_eq!((sleep.deadline(), is_pending_once(&mut sleep, &task)), (later, Some(())));
-        assert!(sleep.is_elapsed() && sleep.is_shutdown());
-        Pin::new(&mut sleep).reset_after(HOUR);
-        assert_eq!((sleep.deadline(), is_pending_once(&mut sleep, &task)), (clock.now() + HOUR, Some(())));
-        assert_eq!(ready(&mut sleep, &task), Some(()), "a later poll returned something else");
-        let now = clock.now();
-        Pin::new(&mut sleep).reset(now);
-        assert_eq!((sleep.deadline(), sleep.is_shutdown()), (now, false), "the deadline has passed");
-        assert_eq!(is_pending_once(&mut sleep, &task), Some(()));
-    }
-    let mut timeout = timer.timeout(SEC, future::pending::<()>());
-    assert!(is_pending_once(&mut timeout, &task).unwrap().unwrap_err().is_shutdown());
-    assert_eq!(ready(&mut timer.timeout(SEC, future::ready(7)), &task), Some(Ok(7)));
-    assert_balanced(&timer);
-}
-
-#[test]
-fn after_a_shutdown_every_tick_is_pending_once() {
-    let (timer, clock) = in_virtual_time();
-    let task = Task::new();
-    let mut before = timer.interval(SEC);
-    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(clock.now()));
-    assert_eq!(ready(&mut pin!(before.tick()), &task), None);
-    assert!(!before.is_shutdown());
-    drop(timer.shutdown());
-    assert!(before.is_shutdown());
-    let start = clock.now();
-    assert_eq!(ready(&mut pin!(before.tick()), &task), Some(start + SEC), "the tick had been pending");
-    let mut after = timer.interval_at(start + 2 * SEC, SEC);
-    for interval in [&mut before, &mut after] {
-        for tick in 2..5 {
-            assert_eq!(is_pending_once(&mut pin!(interval.tick()), &task), Some(start + tick * SEC));
-            assert!(interval.is_shutdown());
+fn a_deadline_set_after_the_end_completes_only_a_poll_that_finds_it_passed() {
+    for end in ENDS {
+        let (timer, clock) = in_virtual_time();
+        let task = Task::new();
+        let (mut polled, unpolled) = (timer.sleep(SEC), timer.sleep(SEC));
+        assert_eq!(ready(&mut polled, &task), None);
+        end(timer);
+        assert_eq!((ready(&mut polled, &task), task.woken()), (Some(()), 1));
+        for mut sleep in [polled, unpolled] {
+            for delay in [SEC, HOUR] {
+                Pin::new(&mut sleep).reset_after(delay);
+                for _ in 0..3 {
+                    assert_eq!((sleep.is_elapsed(), sleep.is_shutdown()), (false, true));
+                    assert_eq!(ready(&mut sleep, &task), None);
+                }
+                assert_eq!(sleep.deadline(), clock.now() + delay);
+                clock.advance(delay);
+                assert_eq!((sleep.is_elapsed(), sleep.is_shutdown()), (true, false));
+                assert_eq!(ready(&mut sleep, &task), Some(()));
+            }
+            Pin::new(&mut sleep).reset(clock.now());
+            assert_eq!((ready(&mut sleep, &task), sleep.is_shutdown()), (Some(()), false));
         }
-        interval.reset();
-        assert_eq!(is_pending_once(&mut pin!(interval.tick()), &task), Some(start + SEC));
+        assert_eq!(task.woken(), 1, "a deadline woke the task");
     }
+}
+
+#[test]
+fn a_sleep_made_after_a_shutdown_completes_only_a_poll_that_finds_its_deadline_passed() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    drop(timer.shutdown());
+    let mut sleeps = [timer.sleep(SEC), timer.sleep_until(clock.now() + SEC)];
+    for sleep in &mut sleeps {
+        assert_eq!((ready(sleep, &task), sleep.is_elapsed(), sleep.is_shutdown()), (None, false, true));
+    }
+    clock.advance(SEC);
+    for sleep in &mut sleeps {
+        assert_eq!((sleep.is_elapsed(), ready(sleep, &task), sleep.is_shutdown()), (true, Some(()), false));
+    }
+    assert_eq!((ready(&mut timer.sleep(Duration::ZERO), &task), task.woken()), (Some(()), 0));
+    assert_eq!(timer.stats().scheduled, 0);
+}
+
+#[test]
+fn a_timeout_made_after_a_shutdown_goes_on_with_its_future_alone() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    drop(timer.shutdown());
+    assert_eq!(ready(&mut timer.timeout(SEC, future::ready(7)), &task), Some(Ok(7)));
+    for delay in [Duration::ZERO, SEC] {
+        let (sender, receiver) = oneshot::channel();
+        let mut timeout = timer.timeout(delay, receiver);
+        assert_eq!(ready(&mut timeout, &task), None);
+        clock.advance(HOUR);
+        assert_eq!((ready(&mut timeout, &task), task.woken()), (None, 0));
+        sender.send(7).unwrap();
+        assert_eq!((ready(&mut timeout, &task), task.woken()), (Some(Ok(Ok(7))), 1));
+        task.0.store(0, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_shutdown_completes_one_tick_and_no_later_one() {
+    let (timer, clock) = in_virtual_time();
+    let task = Task::new();
+    let [mut waits, mut unpolled] = [(); 2].map(|()| timer.interval_at(clock.now() + SEC, SEC));
+    let first = clock.now() + SEC;
+    assert_eq!(tick(&mut waits, &task), None);
+    assert!(!waits.is_shutdown());
+    drop(timer.shutdown());
+    assert_eq!((tick(&mut waits, &task), tick(&mut unpolled, &task), task.woken()), (Some(first), Some(first), 1));
+    for mut interval in [waits, unpolled, timer.interval(SEC), timer.interval_at(first, SEC)] {
+        assert!(interval.is_shutdown());
+        let resets: [fn(&mut Interval); 3] = [|_| (), Interval::reset, Interval::reset_immediately];
+        for reset in resets {
+            reset(&mut interval);
+            assert_eq!(tick(&mut interval, &task), None);
+            clock.advance(HOUR);
+            assert_eq!(tick(&mut interval, &task), None);
+        }
+    }
+    assert_eq!(task.woken(), 1, "a tick woke the task");
     assert_balanced(&timer);
+}
+
+#[test]
+fn an_interval_keeps_the_service_alive() {
+    let (timer, clock) = in_virtual_time();
+    let (task, tokens, runs) = (Task::new(), Tokens::default(), Arc::new(AtomicUsize::new(0)));
+    let weak = timer.downgrade();
+    timer.schedule(SEC, counting(&runs)).unwrap();
+    let token = tokens.give();
+    timer.schedule(HOUR, move || drop(token)).unwrap();
+    let mut sleep = timer.sleep(HOUR);
+    assert_eq!(ready(&mut sleep, &task), None);
+    let mut interval = timer.interval(SEC);
+    drop(timer);
+    for _ in 0..3 {
+        assert_eq!((tick(&mut interval, &task), tick(&mut interval, &task)), (Some(clock.now()), None));
+        clock.advance(SEC);
+    }
+    assert_eq!((runs.load(Ordering::SeqCst), task.woken(), interval.is_shutdown()), (1, 3, false));
+    drop(interval);
+    assert_eq!((weak.upgrade().is_none(), tokens.alive(), ready(&mut sleep, &task)), (true, 0, Some(())));
+}
+
+#[test]
+fn a_shutdown_ends_the_service_of_an_interval() {
+    let (timer, _clock) = in_virtual_time();
+    let weak = timer.downgrade();
+    timer.schedule(SEC, || ()).unwrap();
+    let mut interval = timer.interval_at(timer.now() + SEC, SEC);
+    drop(timer);
+    let task = Task::new();
+    assert_eq!(tick(&mut interval, &task), None);
+    assert_eq!(weak.upgrade().unwrap().shutdown().len(), 1);
+    assert_eq!((task.woken(), interval.is_shutdown()), (1, true));
+    assert!(tick(&mut interval, &task).is_some() && tick(&mut interval, &task).is_none());
+    drop(interval);
+    assert!(weak.upgrade().is_none());
 }
 
 #[cfg(feature = "futures-core")]
@@ -480,22 +549,90 @@ fn a_loop_over_timers_does_not_starve_other_tasks() {
                 drop(timer.shutdown());
             }
             let mut pool = LocalPool::new();
-            let ran = Rc::new(Cell::new(false));
-            let seen = ran.clone();
-            let mut turns = 0;
-            let looping = async move {
-                while !seen.get() && turns < 10_000 {
+            let (sender, end) = oneshot::channel();
+            let turns = Rc::new(Cell::new(0));
+            let counted = turns.clone();
+            let looping = Box::pin(async move {
+                while counted.get() < 10_000 {
                     again().await;
-                    turns += 1;
+                    counted.set(counted.get() + 1);
                 }
-                turns
-            };
-            let looping = pool.spawner().spawn_local_with_handle(looping).unwrap();
-            pool.spawner().spawn_local(async move { ran.set(true) }).unwrap();
-            let turns = pool.run_until(looping);
-            assert!(turns < 200, "{what}: {turns} turns, after a shutdown: {shut_down}");
+            });
+            let looping = pool.spawner().spawn_local_with_handle(select(end, looping)).unwrap();
+            pool.spawner().spawn_local(async { sender.send(()).unwrap() }).unwrap();
+            pool.run_until(looping);
+            assert!(turns.get() < 200, "{what}: {} turns, after a shutdown: {shut_down}", turns.get());
         }
     }
+}
+
+/// Loops on a single-threaded executor until another thread ends that after `LOOPED`. Returns how often the loop turned.
+fn turns_of(what: &str, mut again: impl AsyncFnMut()) -> u32 {
+    let (sender, end) = oneshot::channel();
+    let ends = thread::spawn(move || {
+        thread::sleep(LOOPED);
+        sender.send(()).unwrap();
+    });
+    let (turns, mut polls) = (Cell::new(0), 0);
+    let busy = thread_time();
+    let looping = async {
+        loop {
+            again().await;
+            turns.set(turns.get() + 1);
+        }
+    };
+    let mut looping = pin!(looping);
+    let counted = poll_fn(|context| {
+        polls += 1;
+        looping.as_mut().poll(context)
+    });
+    let ended: Either<_, (Infallible, _)> = LocalPool::new().run_until(select(end, counted));
+    assert!(matches!(ended, Either::Left(_)));
+    let busy = thread_time() - busy;
+    ends.join().unwrap();
+    assert!(polls <= 2 * turns.get() + 2, "{what}: {polls} polls for {} turns", turns.get());
+    assert!(busy < LOOPED / 4, "{what}: {busy:?} of processor time");
+    turns.get()
+}
+
+const LOOPED: Duration = Duration::from_millis(200);
+
+/// Each loop waits beside the signal of its own end.
+#[test]
+fn after_the_end_no_loop_spins_or_hurries() {
+    for end in ENDS {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let mut sleep = timer.sleep(HOUR);
+        assert_eq!(ready(&mut sleep, &Task::new()), None);
+        end(timer);
+        let turns = turns_of("a sleep that is reset after each turn", async || {
+            (&mut sleep).await;
+            Pin::new(&mut sleep).reset_after(10 * MS);
+        });
+        assert_eq!(turns, 1, "the end completes a sleep once");
+        let reset = turns_of("a sleep that is reset before each turn", async || {
+            Pin::new(&mut sleep).reset_after(10 * MS);
+            (&mut sleep).await;
+        });
+        assert_eq!(reset, 0);
+    }
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let mut interval = timer.interval_at(timer.now() + HOUR, 10 * MS);
+    drop(timer.shutdown());
+    let never = || timer.timeout(10 * MS, future::pending::<()>());
+    assert_eq!(turns_of("new sleeps", async || timer.sleep(10 * MS).await), 0);
+    assert_eq!(turns_of("new timeouts", async || _ = never().await), 0);
+    assert_eq!(turns_of("ticks", async || _ = interval.tick().await), 1);
+}
+
+/// The end of a program's last clone is not the end of its ticks.
+#[test]
+fn a_loop_over_ticks_keeps_its_pace_without_a_timer() {
+    const PERIOD: Duration = Duration::from_millis(20);
+    let mut interval = Timer::builder().shards(1).build().unwrap().interval(PERIOD);
+    let start = Instant::now();
+    let turns = turns_of("ticks", async || _ = interval.tick().await);
+    assert!(turns > 1 && start.elapsed() >= (turns - 1) * PERIOD, "{turns} turns in {:?}", start.elapsed());
 }
 
 #[test]

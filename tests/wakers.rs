@@ -262,15 +262,14 @@ fn a_waker_may_reset_another_sleep_during_a_shutdown() {
             task.on_wake.set(move || {
                 let mut other = other.lock().unwrap();
                 Pin::new(&mut *other).reset_after(HOUR);
-                // The sleep is pending once.
-                assert!(!polled || !late.polls(&mut other) && late.polls(&mut other));
+                assert!(!polled || !late.polls(&mut other));
             });
         }
         assert_eq!(timer.shutdown().len(), 0);
         assert_eq!((tasks[0].woken(), tasks[1].woken()), (1, 1));
         assert!(sleeps.iter().all(|sleep| sleep.lock().unwrap().is_shutdown()));
         drop(sleeps);
-        assert_eq!(late.woken(), 2 * usize::from(polled));
+        assert_eq!(late.woken(), 0, "a sleep that was reset during the shutdown woke its task");
         for task in tasks.iter().chain([&late]) {
             assert_eq!(Arc::strong_count(task), 1);
         }

@@ -14,7 +14,7 @@ use crate::extra::beside::Beside;
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
 use crate::extra::heap_queue::HeapQueue;
 use crate::extra::noop::Noop;
-use crate::extra::setting::{Custom, Fine, Inline, Rayon, Shards};
+use crate::extra::setting::{Custom, Fine, Inline, Prompt, Rayon, Shards};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
 use crate::queue::heap::Heap;
@@ -38,6 +38,7 @@ impl FromContender for ListedContender {
     fn from_contender<C: Contender>() -> Self {
         let takes_part = |workload| match workload {
             Workload::W9 => C::NAME == <CoreWheel>::NAME,
+            Workload::W10 => matches!(C::NAME, "corewheel" | "corewheel-sleep" | "heap" | "tokio" | "async-io"),
             _ => !matches!(workload, Workload::W11 | Workload::Wheel),
         };
         Self {
@@ -95,7 +96,9 @@ pub fn all() -> Vec<ListedContender> {
     let mut all: Vec<ListedContender> = contender::all();
     all.extend([
         ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
-        ListedContender::from_contender::<CoreWheel<Inline>>().only(fires),
+        ListedContender::from_contender::<CoreWheel<Inline>>()
+            .only(|workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8 | Workload::W10)),
+        ListedContender::from_contender::<CoreWheel<Prompt>>().only(|workload| workload == Workload::W10),
         ListedContender::from_contender::<CoreWheel<Rayon>>().only(fires),
         ListedContender::from_contender::<CoreWheel<Custom>>().only(fires),
         ListedContender::from_contender::<CoreWheel<Shards<1, false>>>().only(asleep),

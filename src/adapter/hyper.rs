@@ -10,10 +10,9 @@ use crate::{Sleep, Timer};
 /// The timer of hyper's and hyper-util's builders: `builder.timer(timer.clone())`, and `pool_timer` of hyper-util's
 /// client.
 ///
-/// A shutdown of the timer does not complete these sleeps. They stay pending for ever, and hyper continues without
-/// timeouts. The one exception is a sleep that was pending at the shutdown, and is not polled again before its deadline:
-/// nothing wakes its task, but a later poll is ready. The reason: hyper takes the completion of a sleep for its deadline. It would end connections, or begin the
-/// same sleep again without a pause.
+/// A shutdown of the timer does not complete these sleeps, as hyper takes the completion of a sleep for its deadline, and
+/// would end connections. They are [sleeps after the shutdown](Sleep#after-the-shutdown) then: no thread wakes a task at
+/// their deadline, and hyper continues without timeouts.
 ///
 /// ```
 /// let timer = corewheel::Timer::new()?;

@@ -32,8 +32,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// A layer that gives each call of a service a time limit.
 ///
 /// When the timer is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
-/// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. A later call ends so, too, unless it is ready by its second
-/// poll.
+/// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. A later call has no time limit.
 ///
 /// ```
 /// use corewheel::Timer;

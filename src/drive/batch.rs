@@ -31,20 +31,11 @@ const AHEAD: usize = 4;
 /// Dropping a batch cancels the timers that no worker has taken, except those that were reset to a later deadline.
 #[derive(Default)]
 pub(super) struct TimerBatch {
-    parts: Vec<BatchPart>,
+    /// For each turn: the shard, the tick at which its timers expired, and the index after its last entry.
+    parts: Vec<(Arc<Shard>, u64, usize)>,
     entries: Vec<u32>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
-}
-
-/// What one turn has added.
-#[derive(Clone)]
-struct BatchPart {
-    shard: Arc<Shard>,
-    /// The tick at which they expired.
-    due: u64,
-    /// The index after its last entry.
-    end: usize,
 }
 
 impl TimerBatch {
@@ -58,7 +49,7 @@ impl TimerBatch {
         } else {
             self.entries.append(&mut entries);
         }
-        self.parts.push(BatchPart { shard: shard.clone(), due, end: self.entries.len() });
+        self.parts.push((shard.clone(), due, self.entries.len()));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -70,21 +61,21 @@ impl TimerBatch {
         executor::Batch::run(self, &|| ());
     }
 
-    /// Takes the next entry. Wait-free.
+    /// Takes the next entry, with its shard and the tick at which its timer expired. Wait-free.
     #[inline(always)]
-    fn next_entry(&self) -> Option<(&BatchPart, u32)> {
+    fn next_entry(&self) -> Option<(&Arc<Shard>, u64, u32)> {
         // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
         let at = self.taken.fetch_add(1, Ordering::Relaxed);
         let &index = self.entries.get(at)?;
-        let part = &self.parts[self.parts.partition_point(|part| part.end <= at)];
+        let &(ref shard, due, end) = &self.parts[self.parts.partition_point(|&(.., end)| end <= at)];
         // The child of a fork may have a job of a custom executor. The timers stay with the parent.
-        if part.shard.is_inherited() {
+        if shard.is_inherited() {
             return None;
         }
-        if let Some(&ahead) = self.entries[..part.end].get(at + AHEAD) {
-            prefetch(part.shard.core.slab.get(ahead));
+        if let Some(&ahead) = self.entries[..end].get(at + AHEAD) {
+            prefetch(shard.core.slab.get(ahead));
         }
-        Some((part, index))
+        Some((shard, due, index))
     }
 }
 
@@ -101,8 +92,8 @@ fn prefetch(entry: &Entry) {
 
 impl executor::Batch for TimerBatch {
     fn run(&self, after_each: &dyn Fn()) {
-        while let Some((part, index)) = self.next_entry() {
-            part.shard.run(index, part.due, &mut Deliveries::default());
+        while let Some((shard, due, index)) = self.next_entry() {
+            shard.run(index, due, &mut Deliveries::default());
             after_each();
         }
     }
@@ -114,13 +105,10 @@ impl executor::Batch for TimerBatch {
 
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
-            let (part, index) = self.next_entry()?;
-            let single = Self {
-                parts: vec![BatchPart { end: 1, ..part.clone() }],
-                entries: vec![index],
-                taken: AtomicUsize::new(0),
-            };
-            if part.shard.core.is_closing() {
+            let (shard, due, index) = self.next_entry()?;
+            let single =
+                Self { parts: vec![(shard.clone(), due, 1)], entries: vec![index], taken: AtomicUsize::new(0) };
+            if shard.core.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
                 single.taken.store(1, Ordering::Relaxed);
@@ -133,8 +121,8 @@ impl executor::Batch for TimerBatch {
 
 impl Drop for TimerBatch {
     fn drop(&mut self) {
-        while let Some((part, index)) = self.next_entry() {
-            part.shard.discard(index, part.due);
+        while let Some((shard, due, index)) = self.next_entry() {
+            shard.discard(index, due);
         }
     }
 }
@@ -161,7 +149,7 @@ mod tests {
         batch.append(&shard, 2, vec![12]);
         let lengths = (batch.entries.len(), batch.parts.len());
         // Before anything can fail: the drop of the batch discards what is left.
-        let taken: Vec<_> = std::iter::from_fn(|| batch.next_entry().map(|(part, index)| (part.due, index))).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| batch.next_entry().map(|(_, due, index)| (due, index))).collect();
         assert_eq!((lengths, &taken[..]), ((3, 2), &appended[..]));
     }
 }

@@ -7,7 +7,7 @@
 //! By then the drivers lie in their cells. So foreign code that takes long keeps no other thread from driving a shard.
 //!
 //! Rejected: to let the pool call wakers, so that none delays a shard. Sleeps would wait while callbacks block all workers,
-//! and the hand-over costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
+//! and the way through the queue costs an eighth of the CPU time of 10^5 sleeps a second: see "Tried and reverted" in
 //! `docs/benchmarks/notebook.md`.
 
 use std::mem;

@@ -1,11 +1,11 @@
 //! The own thread of a shard.
 //!
-//! The thread drives all shards of its [role](crate::engine::role). It makes a turn of one shard after the other, hands out
+//! The thread drives all shards of its [role]. It makes a turn of one shard after the other, hands out
 //! what has expired, and sleeps when nothing is due. The [leader](super::shard_set) also checks the pool.
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
@@ -14,6 +14,7 @@ use super::load::Load;
 use super::own_thread_handle::ExecuteSignal;
 use super::shard_set::ShardSet;
 use crate::engine::alarm::LEADER;
+use crate::engine::gate::Gate;
 use crate::engine::role::{self, Driven, TurnOutcome};
 use crate::executor::{Dispatcher, JobQueue};
 use crate::shard::thread_state;
@@ -24,6 +25,9 @@ use crate::system::Scheduling;
 /// Threads that cancel 10^7 timers on all cores meanwhile take a third less time. There a yield may cost milliseconds,
 /// so a thread does not yield after every turn.
 const YIELD_EVERY: u32 = 8;
+
+/// How much later than its time a check of the pool may come, so that a wake-up for a deadline serves it, too.
+const CHECK_WITHIN: Duration = Duration::from_millis(2);
 
 /// The own thread of one shard.
 pub(super) struct OwnThread {
@@ -36,6 +40,7 @@ pub(super) struct OwnThread {
     /// Number of turns since the last yield after which only non-urgent work was left.
     idle_turns: u32,
     load: Load,
+    gate: Gate,
 }
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
@@ -50,7 +55,8 @@ pub(crate) fn drive(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>,
 impl OwnThread {
     pub(super) fn new(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, signal: ExecuteSignal) -> Self {
         let scheduling = Scheduling::new(core);
-        Self { shard_set, number, scheduling, signal, last: 0, idle_turns: 0, load: Load::new() }
+        let gate = shard_set.gate();
+        Self { shard_set, number, scheduling, signal, last: 0, idle_turns: 0, load: Load::new(), gate }
     }
 
     fn run(&mut self) {
@@ -58,7 +64,7 @@ impl OwnThread {
             let is_over = self.shard_set.are_closed();
             match self.drive_until_expired() {
                 Some(expired) => {
-                    self.deliver(expired);
+                    self.hand_out(expired);
                     // Here, too, because a thread that is always busy never sleeps.
                     self.check_pool();
                 }
@@ -86,7 +92,7 @@ impl OwnThread {
         let shards = self.shard_set.shards_of(self.number);
         let mut turns = shards.len();
         while turns > 0 && !expired.is_full() {
-            match role::drive_due(shards, self.number, &mut self.last, expired.is_empty()) {
+            match role::drive_due(shards, self.number, &mut self.gate, &mut self.last, expired.is_empty()) {
                 Some(TurnOutcome::Expired { expired: turned, .. }) => expired.add(&shards[self.last], turned),
                 Some(turn) => {
                     turns -= 1;
@@ -105,7 +111,7 @@ impl OwnThread {
     }
 
     /// Hands out what has expired.
-    fn deliver(&mut self, mut expired: ExpiredTimers) {
+    fn hand_out(&mut self, mut expired: ExpiredTimers) {
         let shard_set = &*self.shard_set;
         if shard_set.dispatcher.queue().is_some() {
             shard_set.dispatch(&mut expired.callbacks);
@@ -143,10 +149,12 @@ impl OwnThread {
         // Reads the time of the next check when other threads can already wake this one.
         let queue = shard_set.dispatcher.queue().filter(|_| self.number == LEADER);
         let timeout = |tick| {
-            let left = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
-            shard.ticks.until(tick).into_iter().chain(left).min()
+            let until = shard.ticks.until(tick);
+            let check = queue.and_then(JobQueue::next_check).map(|at| at.saturating_duration_since(Instant::now()));
+            let check = check.filter(|&left| until.is_none_or(|until| until > left + CHECK_WITHIN));
+            until.into_iter().chain(check).min()
         };
-        let wakeups = shard_set.alarms.get(self.number).sleep(earliest, timeout);
+        let wakeups = shard_set.alarms.get(self.number).sleep(self.gate.opens_at(), earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, wakeups));
         if let Some(share) = self.load.record_sleep(begun) {
             shard_set.balance(self.number, share);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
+use crate::engine::alarm::{AWAKE, not_before};
 use crate::engine::expired_entries::ExpiredEntries;
+use crate::engine::gate::Gate;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
 use crate::shard::{Shard, thread_state};
@@ -23,6 +25,7 @@ pub(crate) struct ProgramLoop {
     service: u64,
     /// Index of the shard.
     index: usize,
+    gate: Gate,
 }
 
 impl ProgramLoop {
@@ -36,7 +39,7 @@ impl ProgramLoop {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                return Some(Self { shard_set: shard_set.clone(), service, index });
+                return Some(Self { shard_set: shard_set.clone(), service, index, gate: shard_set.gate() });
             }
         }
     }
@@ -74,6 +77,10 @@ impl ProgramLoop {
             return 0;
         }
         let shard = self.shard().clone();
+        let now = shard.ticks.now_tick();
+        if shard.wakeup().wake_tick() <= now {
+            self.gate.pass(self.gate.due_tick(now));
+        }
         shard.wakeup().program.set_awake();
         let mut expired = 0;
         let mut is_fresh = false;
@@ -87,7 +94,7 @@ impl ProgramLoop {
                 turn
             });
             match turn {
-                Some(TurnOutcome::Expired { expired: turned, .. }) => expired += self.deliver(turned),
+                Some(TurnOutcome::Expired { expired: turned, .. }) => expired += self.hand_out(turned),
                 Some(TurnOutcome::More | TurnOutcome::Asleep { .. }) => {}
                 Some(TurnOutcome::Closed) | None => break,
             }
@@ -101,7 +108,7 @@ impl ProgramLoop {
     }
 
     /// Hands out what has expired in one turn. Returns how many timers that were.
-    fn deliver(&mut self, turned: ExpiredEntries) -> usize {
+    fn hand_out(&mut self, turned: ExpiredEntries) -> usize {
         let mut expired = ExpiredTimers::default();
         expired.add(self.shard(), turned);
         if self.shard_set.dispatcher.queue().is_some() {
@@ -120,12 +127,17 @@ impl ProgramLoop {
             return None;
         }
         let shard = self.shard().clone();
-        shard.wakeup().program.rearm();
+        // What was due when it was set passes the gate.
+        let is_awake = shard.wakeup().wake_tick() == AWAKE;
+        let present = shard.ticks.now_tick();
+        let due = if is_awake { present } else { self.gate.due_tick(present) };
+        let floor = self.gate.opens_at();
+        shard.wakeup().program.rearm(floor);
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
-            let turn = shard.guarded(driver, |driver| driver.collect(&shard));
-            tick = Some(shard.wakeup().wake_tick());
+            let turn = shard.guarded(driver, |driver| driver.collect(&shard, due));
+            tick = Some(not_before(shard.wakeup().wake_tick(), floor));
             turn
         });
         match turn {

@@ -26,6 +26,7 @@ use super::batch::TimerBatch;
 use super::load::LOAD_INTERVAL;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
+use crate::engine::gate::Gate;
 use crate::engine::role::Driven;
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher};
@@ -42,16 +43,20 @@ pub(crate) struct ShardSet {
     pub(super) dispatcher: Dispatcher,
     /// Shards fold.
     pub(super) is_flexible: bool,
+    /// The slack of the gates, in ticks.
+    slack: u64,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
 }
 
 impl ShardSet {
-    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
+    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold. `slack`: how
+    /// many ticks late timers may be where they are dense.
     pub(crate) fn new(
         shards: usize,
         dispatcher: Dispatcher,
         is_flexible: bool,
+        slack: u64,
         mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
     ) -> Self {
         let alarms = Arc::new(Alarms::new(shards));
@@ -61,12 +66,17 @@ impl ShardSet {
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
-        Self { shards, alarms, dispatcher, is_flexible, leader_busy: Mutex::new(Instant::now()) }
+        Self { shards, alarms, dispatcher, is_flexible, slack, leader_busy: Mutex::new(Instant::now()) }
     }
 
     /// Returns whether the calling thread is one of the own threads.
     pub(crate) fn drives_here(&self) -> bool {
         self.alarms.is_attached_here()
+    }
+
+    /// Returns a gate for a thread that drives.
+    pub(super) fn gate(&self) -> Gate {
+        Gate::new(self.slack)
     }
 
     pub(crate) fn shards(&self) -> &[Arc<Shard>] {

@@ -36,12 +36,19 @@ pub(crate) struct Alarms(Vec<Alarm>);
 pub(crate) struct Alarm {
     /// Tick until which the thread sleeps, or `AWAKE`.
     until: AtomicU64,
+    /// Tick before which no deadline ends the sleep: see [`gate`](super::gate). It only grows.
+    floor: AtomicU64,
     pub(crate) parker: Parker,
+}
+
+/// Returns when a thread that wakes for no deadline before `floor` wakes for `tick`.
+pub(crate) fn not_before(tick: u64, floor: u64) -> u64 {
+    if tick == AWAKE { AWAKE } else { tick.max(floor) }
 }
 
 impl Alarms {
     pub(crate) fn new(threads: usize) -> Self {
-        let alarm = |_| Alarm { until: AtomicU64::new(AWAKE), parker: Parker::new() };
+        let alarm = |_| Alarm { until: AtomicU64::new(AWAKE), floor: AtomicU64::new(0), parker: Parker::new() };
         Self((0..threads).map(alarm).collect())
     }
 
@@ -70,18 +77,29 @@ impl Alarm {
 
     /// Makes sure that the thread sees by `tick` what the caller wrote before a fence, or under a lock that it holds.
     pub(crate) fn wake_by(&self, tick: u64) {
+        // Relaxed: the caller's fence orders it like `until`. An old floor only wakes the thread too early. A new one belongs
+        // to a later sleep, before which the thread has looked at everything. Loom model `roles`.
+        let tick = not_before(tick, self.floor.load(Ordering::Relaxed));
         // Acquire: the caller that lowers the word sees which thread is attached; pairs with `sleep`. Loom model `roles`.
         if self.until.load(Ordering::Relaxed) > tick && self.until.fetch_min(tick, Ordering::Acquire) > tick {
             self.parker.unpark();
         }
     }
 
-    /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets. Returns how often the
-    /// thread woke up. That includes wake-ups after which it slept on, until an earlier tick.
+    /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets, but until `floor` if that
+    /// is later. Returns how often the thread woke up. That includes wake-ups after which it slept on, until an earlier
+    /// tick.
     ///
     /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, or if the sleep
     /// should end for another reason; `None` if time alone never brings it.
-    pub(crate) fn sleep(&self, earliest: impl Fn() -> u64, mut timeout: impl FnMut(u64) -> Option<Duration>) -> u64 {
+    pub(crate) fn sleep(
+        &self,
+        floor: u64,
+        earliest: impl Fn() -> u64,
+        mut timeout: impl FnMut(u64) -> Option<Duration>,
+    ) -> u64 {
+        self.floor.store(floor, Ordering::Relaxed);
+        let earliest = || not_before(earliest(), floor);
         let until = earliest().max(AWAKE + 1);
         // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by`. Loom
         // model `roles`.

@@ -14,6 +14,7 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::time::{Duration, Instant};
 
+use super::alarm::AWAKE;
 use super::call_stack;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BLOCK, Cache, Depot, MAGAZINE, Slab};
@@ -141,18 +142,18 @@ impl Core {
 
     /// Moves entries from a cache to the depot, at most a magazine. Sets those of sparse blocks aside. Lock-free.
     pub(crate) fn give_back(&self, magazine: &[u32]) {
-        let mut dense = [0; MAGAZINE];
+        let mut rest = [0; MAGAZINE];
         let mut len = 0;
         for &index in magazine {
             if self.slab.is_sparse(index) {
                 // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
                 unsafe { self.set_aside(index) };
             } else {
-                dense[len] = index;
+                rest[len] = index;
                 len += 1;
             }
         }
-        self.push_to_depot(&dense[..len]);
+        self.push_to_depot(&rest[..len]);
     }
 
     /// Sets an entry of a sparse block aside. If the block is not sparse any more, all that is set aside there goes to
@@ -188,11 +189,11 @@ impl Core {
         self.is_mostly_free() || self.has_free_blocks()
     }
 
-    /// Returns whether at least three quarters of the entries in dense blocks are in the depot, and at least as many as
-    /// are always retained.
+    /// Returns whether the depot has at least three quarters of the entries outside of sparse blocks, and at least as
+    /// many as are always retained.
     pub(super) fn is_mostly_free(&self) -> bool {
         let free = self.depot.len();
-        free >= self.retain_min && free >= self.slab.dense_len() / 4 * 3
+        free >= self.retain_min && free >= self.slab.len_outside_sparse() / 4 * 3
     }
 
     /// Returns whether enough sparse blocks have become completely free to make a search for them worthwhile: at least
@@ -204,30 +205,30 @@ impl Core {
 
     /// Pushes an entry with the flag `ENQUEUED` to the intake, and makes sure that the driver looks there in time.
     ///
-    /// `deadline` is the deadline that the caller gave the entry. Another thread may have set an earlier one since.
-    /// `present` reads the present tick. Lock-free.
+    /// `deadline` is the deadline that the caller gave the entry at tick `now`. Another thread may have set an earlier one
+    /// since. Lock-free.
     #[inline]
-    pub(super) fn enqueue(&self, index: u32, deadline: u64, present: impl FnOnce() -> u64) {
+    pub(super) fn enqueue(&self, index: u32, deadline: u64, now: u64) {
         let entry = self.slab.get(index);
         self.intake.push(index, &entry.next_in_intake);
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.
         fence_between_seq_cst();
-        let tick = entry.earliest_deadline(deadline, present);
-        self.wakeup.wake_by_ordered(tick);
+        let tick = entry.earliest_deadline(deadline, now);
+        self.wakeup.wake_by_ordered(wake_tick(tick, now));
     }
 
     /// Notifies the driver of an entry's new deadline, as [`enqueue`](Self::enqueue) does. Lock-free.
     #[inline]
-    pub(crate) fn notify_driver(&self, index: u32, notice: DriverNotice, deadline: u64, present: impl FnOnce() -> u64) {
+    pub(crate) fn notify_driver(&self, index: u32, notice: DriverNotice, deadline: u64, now: u64) {
         match notice {
             DriverNotice::None => {}
             DriverNotice::Wake => {
                 // The transition of the state word comes before the load of `wake_tick`. Loom model `in_flight`.
                 fence_between_seq_cst();
-                self.wakeup.wake_by_ordered(deadline);
+                self.wakeup.wake_by_ordered(wake_tick(deadline, now));
             }
-            DriverNotice::Enqueue => self.enqueue(index, deadline, present),
+            DriverNotice::Enqueue => self.enqueue(index, deadline, now),
         }
     }
 
@@ -269,4 +270,9 @@ impl Core {
     pub(crate) fn intake_is_empty(&self) -> bool {
         self.intake.is_empty()
     }
+}
+
+/// Returns the tick by which a deadline wakes the driver. What is due when it is set waits for no [gate](super::gate).
+fn wake_tick(deadline: u64, now: u64) -> u64 {
+    if deadline <= now { AWAKE } else { deadline }
 }

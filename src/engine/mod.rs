@@ -16,6 +16,7 @@
 //! | [`trim`]            | gives free memory back to the system                                            |
 //! | [`role`]            | which thread drives which shard, and the cell where a driver lies meanwhile     |
 //! | [`alarm`]           | how the thread that has a role sleeps                                           |
+//! | [`gate`]            | how often a thread that drives begins to expire timers                          |
 //! | [`program_waker`]   | how a program's loop that has a role is woken                                   |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
@@ -28,6 +29,7 @@ pub(crate) mod core;
 pub(crate) mod deliveries;
 pub(crate) mod entry;
 pub(crate) mod expired_entries;
+pub(crate) mod gate;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;

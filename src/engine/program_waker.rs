@@ -19,6 +19,8 @@ pub(crate) struct ProgramWaker {
     state: AtomicU64,
     /// A boxed waker, null, or `CALLED`. Threads that arm timers use this alone: they take no lock.
     armed: AtomicPtr<Waker>,
+    /// Tick before which no deadline wakes the loop: see [`gate`](super::gate).
+    floor: AtomicU64,
     /// The waker that was set last.
     waker: Mutex<Option<Waker>>,
 }
@@ -39,6 +41,7 @@ impl ProgramWaker {
             thread: AtomicU64::new(0),
             state: AtomicU64::new(DRIVES),
             armed: AtomicPtr::new(ptr::null_mut()),
+            floor: AtomicU64::new(0),
             waker: Mutex::new(None),
         }
     }
@@ -53,6 +56,13 @@ impl ProgramWaker {
     /// Returns whether the calling thread is the one that has the loop.
     pub(crate) fn is_here(&self) -> bool {
         self.thread.load(Ordering::Relaxed) == thread_id()
+    }
+
+    /// Returns the tick until which the loop sleeps in any case, unless something is due at once.
+    pub(super) fn floor(&self) -> u64 {
+        // Relaxed: an old floor only calls the waker for nothing. A new one belongs to a later answer, before which the loop
+        // has looked at everything. Loom model `program`.
+        self.floor.load(Ordering::Relaxed)
     }
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
@@ -103,8 +113,10 @@ impl ProgramWaker {
         self.state.swap(DRIVES, Ordering::Relaxed);
     }
 
-    /// The loop is about to sleep: makes the next wake-up call the waker.
-    pub(crate) fn rearm(&self) {
+    /// The loop is about to sleep, at least until the tick `floor` if nothing is due at once: makes the next wake-up call the
+    /// waker.
+    pub(crate) fn rearm(&self, floor: u64) {
+        self.floor.store(floor, Ordering::Relaxed);
         // Relaxed: the thread of the loop reads what it wrote, or `CALLED`, after which it looks at everything. Loom
         // model `program`.
         if self.armed.load(Ordering::Relaxed) == CALLED {

@@ -35,6 +35,7 @@
 //! [`PROGRAM`]: super::wakeup::PROGRAM
 
 use super::alarm::AWAKE;
+use super::gate::Gate;
 use super::wakeup::{DriverWakeup, PROGRAM};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence, lock};
 
@@ -191,22 +192,28 @@ fn leave(wakeup: &DriverWakeup, role: u32) {
 }
 
 /// Makes one turn of a shard of this role: of one that is due or, if `works`, else of one that has non-urgent work. `None`:
-/// there is none, so the thread may sleep. Begins after the shard that was driven last, whose index is `last`.
+/// there is none, so the thread may sleep. Begins after the shard that was driven last, whose index is `last`. What the gate
+/// holds back is not due.
 pub(crate) fn drive_due<S: Driven>(
     shards: &[Arc<S>],
     role: u32,
+    gate: &mut Gate,
     last: &mut usize,
     works: bool,
 ) -> Option<TurnOutcome<S::Expired>> {
-    let now = shards[0].due_tick();
+    let now = gate.due_tick(shards[0].due_tick());
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
         let shard = &*shards[index];
+        let tick = shard.wakeup().wake_tick();
         if shard.wakeup().role() != role {
-        } else if shard.wakeup().wake_tick() > now {
+        } else if tick > now {
             with_work = with_work.or((works && shard.driver_cell().has_work()).then_some(index));
         } else if let Some(turn) = with_driver(shard, role, |driver| shard.turn(driver, true)) {
+            if tick != AWAKE {
+                gate.pass(now);
+            }
             *last = index;
             return Some(turn);
         }

@@ -88,7 +88,10 @@ impl Core {
     ) -> bool {
         match claimed {
             Ok((callback, deadline)) => call_stack::enter(self, entry, || end(callback, deadline)),
-            Err(after) if after.has(ENQUEUED) => self.enqueue(index, after.deadline(hooks.now()), || hooks.now()),
+            Err(after) if after.has(ENQUEUED) => {
+                let now = hooks.now();
+                self.enqueue(index, after.deadline(now), now);
+            }
             Err(after) if after.has(ARMED) => {}
             Err(after) => {
                 if after.is_free() {
@@ -117,7 +120,7 @@ impl Core {
             // Without a next tick, the timer was cancelled, or a reset has set its deadline.
             match entry.arm_next(callback, next.flatten().unwrap_or_default(), hooks.now()) {
                 Ok((before, _)) if before.has(CLOSED) => return self.wake_waiters(before.has(HAS_WAITER)),
-                Ok((_, deadline)) => return self.enqueue(index, deadline, || hooks.now()),
+                Ok((_, deadline)) => return self.enqueue(index, deadline, hooks.now()),
                 Err(callback) => callback,
             }
         };

@@ -2,10 +2,10 @@
 //!
 //! # The algorithm
 //!
-//! The driver begins when most entries of dense blocks are in the depot, or when enough sparse blocks have become
+//! The driver begins when the depot has most entries outside of sparse blocks, or when enough sparse blocks have become
 //! completely free. It works in three phases:
 //!
-//! 1. **Gather**: it takes all magazines out of the depot, and sets each entry aside in its block.
+//! 1. **Set aside**: it takes all magazines out of the depot, and sets each entry aside in its block.
 //! 2. **Scan**: it visits every frame, and decides by how many of its entries are set aside:
 //!
 //!    | entries set aside | the driver                                                                    |
@@ -17,7 +17,7 @@
 //!
 //!    A frame that is sparse already stays so until all of its entries are set aside.
 //!
-//! 3. **Gather again**: if it has marked frames, it takes the depot out once more, and sets aside the entries of
+//! 3. **Set aside again**: if it has marked frames, it takes the depot out once more, and sets aside the entries of
 //!    sparse blocks.
 //!
 //! The third phase is for entries that a thread freed between the first two. They went to the depot, because their
@@ -31,9 +31,9 @@
 //!
 //! # Cost
 //!
-//! The driver trims when it has nothing else to do, in turns of some 50 µs. A scan leaves less than half of the entries
-//! of dense blocks in the depot. So the next trim starts only after many more have become free. For sparse blocks, it
-//! starts when so many are completely free that the scan costs little for each.
+//! The driver trims when it has nothing else to do, in turns of some 50 µs. After a scan, the depot has less than half
+//! of the entries outside of sparse blocks. So the next trim starts only after many more have become free. For sparse
+//! blocks, it starts when so many are completely free that the scan costs little for each.
 //!
 //! Loom models `recycle`, `sparse` and `sleep`, and a scenario of `shuttle-tests`.
 
@@ -70,7 +70,7 @@ enum TrimPhase {
     #[default]
     Idle,
     /// The entries of the magazines from `next` on are to be set aside: all, or `again` those of sparse blocks.
-    Gather { next: u32, again: bool },
+    SetAside { next: u32, again: bool },
     /// The frames from the block `first` on are to be scanned.
     Scan { first: u32 },
 }
@@ -81,7 +81,7 @@ impl Trim {
     pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.phase = match mem::take(&mut self.phase) {
             TrimPhase::Idle => self.begin(core),
-            TrimPhase::Gather { next, again } => self.gather(core, cache, next, again),
+            TrimPhase::SetAside { next, again } => self.set_aside(core, cache, next, again),
             TrimPhase::Scan { first } => self.scan(core, cache, first, reclaim),
         };
         self.is_active()
@@ -102,8 +102,8 @@ impl Trim {
         self.is_active() || core.has_free_blocks() || self.has_many_free(core)
     }
 
-    /// Returns whether most entries of dense blocks are in the depot, and more than after the last scan that gained
-    /// nothing.
+    /// Returns whether the depot has most entries outside of sparse blocks, and more than after the last scan that
+    /// gained nothing.
     fn has_many_free(&self, core: &Core) -> bool {
         core.is_mostly_free() && core.depot.len() > self.fruitless_len
     }
@@ -118,7 +118,7 @@ impl Trim {
         }
         self.has_gained = false;
         let next = if self.has_many_free(core) { core.depot.take_all() } else { NIL };
-        TrimPhase::Gather { next, again: false }
+        TrimPhase::SetAside { next, again: false }
     }
 
     /// Ends a trim. Begins another if enough entries have become free meanwhile.
@@ -129,16 +129,16 @@ impl Trim {
 
     /// Phase 1: sets aside the entries of some magazines. `again`, phase 3: only those in sparse blocks. The others go
     /// back to the depot, by way of `cache`.
-    fn gather(&mut self, core: &Core, cache: &mut Cache, next: u32, again: bool) -> TrimPhase {
+    fn set_aside(&mut self, core: &Core, cache: &mut Cache, next: u32, again: bool) -> TrimPhase {
         let mut magazines = magazines(&core.slab, next);
         let some = magazines.by_ref().take(MAX_MAGAZINES);
         // SAFETY: we own the magazines, because this thread, the driver, took them out of the depot.
         let entries = some.flat_map(|magazine| unsafe { members(&core.slab, magazine) });
         // SAFETY: this thread is the driver, and owns the entries as above.
-        let set_aside = |index| if again { core.receive(cache, index) } else { unsafe { core.slab.gather(index) } };
-        core.depot.subtract_len(entries.map(set_aside).count());
+        let visit = |index| if again { core.receive(cache, index) } else { unsafe { core.slab.set_aside_any(index) } };
+        core.depot.subtract_len(entries.map(visit).count());
         if let Some(next) = magazines.next() {
-            return TrimPhase::Gather { next, again };
+            return TrimPhase::SetAside { next, again };
         }
         if again {
             core.drain_cache(cache);
@@ -186,7 +186,7 @@ impl Trim {
         }
         core.drain_cache(cache);
         if mem::take(&mut self.has_marked) {
-            return TrimPhase::Gather { next: core.depot.take_all(), again: true };
+            return TrimPhase::SetAside { next: core.depot.take_all(), again: true };
         }
         self.end(core)
     }

@@ -31,7 +31,7 @@ impl Fixture {
             entry.write_callback(|data| Callback::write_once::<_, ()>(data, &|| ()));
             entry.arm_written(CallbackKind::Once, 1000, 0).unwrap()
         };
-        self.core.notify_driver(index, notice, 1000, || 0);
+        self.core.notify_driver(index, notice, 1000, 0);
         index
     }
 
@@ -48,7 +48,7 @@ impl Fixture {
     fn drive(&mut self) {
         let mut due = ExpiredEntries::default();
         loop {
-            self.driver.begin(&self.core, 0);
+            self.driver.begin(&self.core, || 0);
             while !self.driver.advance_round(&self.core, &mut due) {}
             while self.driver.cascade_ahead(&self.core, &mut due) {}
             if !self.driver.reclaim(&self.core) {
@@ -99,8 +99,8 @@ fn frames_of_every_size_go_back() {
     }
 }
 
-/// Entries that a thread frees after the driver has gathered the depot, but before their block is marked, go back as
-/// well.
+/// Entries that a thread frees after the driver has set aside those of the depot, but before their block is marked, go
+/// back as well.
 #[test]
 fn entries_freed_during_a_trim_go_back() {
     let mut fixture = Fixture::new(1);
@@ -138,7 +138,7 @@ fn caches_give_no_entry_of_a_sparse_block_to_the_pool() {
         core.drain_cache(cache);
         (0..20).for_each(|block| fixture.cancel(timers[block * 64 + 5]));
         fixture.drive();
-        assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+        assert!(fixture.core.slab.len_outside_sparse() < 4096, "all are sparse");
         let pooled = fixture.core.depot.len();
         let Fixture { core, cache, .. } = &mut fixture;
         if drains {
@@ -161,7 +161,7 @@ fn a_whole_block_goes_back_to_the_pool() {
     core.slab.alloc(|index| last = index).unwrap();
     for index in 1..64 {
         // SAFETY: we own the entries, because this thread has allocated them. They are free, and no driver runs.
-        unsafe { core.slab.gather(index) };
+        unsafe { core.slab.set_aside_any(index) };
     }
     // SAFETY: as above.
     unsafe { core.set_aside(last) };
@@ -210,6 +210,6 @@ fn frames_that_are_all_in_use_are_scanned_once() {
     }
     fixture.drive();
     assert_eq!(fixture.core.slab.len(), TIMERS.next_multiple_of(64) as usize, "no block is free");
-    assert!(fixture.core.slab.dense_len() < 4096, "all are sparse");
+    assert!(fixture.core.slab.len_outside_sparse() < 4096, "all are sparse");
     assert!(!fixture.driver.reclaim(&fixture.core));
 }

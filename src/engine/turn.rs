@@ -7,7 +7,7 @@
 //!    Then it steps the wheel to the tick that the clock said, and collects the expired entries.
 //! 3. After the round, [`cascade_ahead`](DriverCore::cascade_ahead) and [`reclaim`](DriverCore::reclaim) do work that
 //!    is not urgent. If no such work is left ([`has_work`](DriverCore::has_work)) and the intake is empty, the driver
-//!    sleeps until [`next_deadline`](DriverCore::next_deadline).
+//!    sleeps until [`next_round`](DriverCore::next_round).
 //!
 //! # Order
 //!
@@ -56,11 +56,12 @@ impl DriverCore {
         Self { now, levels, backlog: NIL, free_entries: Cache::new(), trim: Trim::default(), has_trimmed: false }
     }
 
-    /// Begins a round to the tick `now`. The round before must be over. A timer that was enqueued before this call
-    /// expires in this round if its deadline is not after `now`.
-    pub(crate) fn begin(&mut self, core: &Core, now: u64) {
-        self.now = now;
+    /// Begins a round to the tick that `now` returns. The round before must be over. A timer that was enqueued before this
+    /// call expires in this round if its deadline is not after that tick.
+    pub(crate) fn begin(&mut self, core: &Core, now: impl FnOnce() -> u64) {
         self.backlog = reverse(core.intake.take_all(), |index| &core.slab.get(index).next_in_intake);
+        // Afterwards, so that what was due when it was pushed is due now.
+        self.now = self.now.max(now());
         if self.backlog != NIL {
             self.trim.intake_collected();
         }
@@ -73,8 +74,8 @@ impl DriverCore {
     }
 
     /// Returns the tick of the next round: no later than the first deadline. `u64::MAX` if the wheel is empty.
-    pub(crate) fn next_deadline(&self) -> u64 {
-        self.levels.next_deadline().unwrap_or(u64::MAX)
+    pub(crate) fn next_round(&self) -> u64 {
+        self.levels.next_visit().unwrap_or(u64::MAX)
     }
 
     /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry was appended to

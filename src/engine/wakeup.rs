@@ -149,19 +149,23 @@ impl DriverWakeup {
         // SeqCst: comes after what the caller wrote; see the file's head. `fetch_min` is one read-modify-write: each
         // caller that loads a later tick either lowers the word or finds that another caller has. Relaxed: the fence in
         // `wake_driver` orders it. Loom models `sleep` and `roles`.
-        if self.wake_tick.load(Ordering::SeqCst) > tick && self.wake_tick.fetch_min(tick, Ordering::Relaxed) > tick {
-            self.wake_driver(tick);
+        if self.wake_tick.load(Ordering::SeqCst) > tick {
+            let before = self.wake_tick.fetch_min(tick, Ordering::Relaxed);
+            if before > tick {
+                self.wake_driver(tick, before);
+            }
         }
     }
 
-    /// Makes sure that the role which drives the shard reads the lowered word by `tick`.
+    /// Makes sure that the role which drives the shard reads the word by `tick`. The caller has lowered it from `before`.
     #[cold]
-    pub(crate) fn wake_driver(&self, tick: u64) {
+    pub(crate) fn wake_driver(&self, tick: u64, before: u64) {
         // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences
         // of `with_driver` and of `Alarm::sleep`. Loom model `roles`.
         fence(Ordering::SeqCst);
         match self.role() {
-            PROGRAM => self.program.wake(),
+            PROGRAM if tick == AWAKE || before > self.program.floor() => self.program.wake(),
+            PROGRAM => {}
             role => self.alarms.get(role).wake_by(tick),
         }
     }

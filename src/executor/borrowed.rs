@@ -1,6 +1,6 @@
 //! A rayon pool of the program: one that its user passes, or the global one.
 //!
-//! Its threads do not run the worker loop. So for each job of the [queue](super::job_queue), a *ticket* is spawned into
+//! Its threads are no workers of ours. So for each job of the [queue](super::job_queue), a *ticket* is spawned into
 //! the pool: a small job of rayon's that runs the first job of the queue. A worker that waits inside `rayon::join` takes
 //! tickets like any other job.
 //!

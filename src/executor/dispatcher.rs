@@ -37,7 +37,7 @@ impl Dispatcher {
     /// Submits the batch for execution, or runs it. A panic of the executor itself goes to `on_panic`.
     pub(crate) fn dispatch<B: Batch>(&self, batch: B, on_panic: impl Fn(Box<dyn Any + Send>)) {
         match self {
-            // One hand-over for the whole batch, because it costs as much as several callbacks.
+            // One push for the whole batch, because it costs as much as several callbacks.
             Self::Own(pool) => pool.queue().push(Arc::new(batch), Instant::now()),
             Self::Borrowed(pool) => {
                 pool.queue.push(Arc::new(batch), Instant::now());

@@ -97,7 +97,7 @@ impl Pool {
             }
         })?;
         let pool = self.clone();
-        rayon.spawn(move || pool.queue.worker_loop(&thread::current(), is_extra));
+        rayon.spawn(move || pool.queue.work(&thread::current(), is_extra));
         Ok(thread)
     }
 
@@ -133,9 +133,9 @@ impl WorkerThread for Thread {
         run_tasks();
     }
 
-    fn sleeps_if_asleep() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+    fn sample() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
         let status = ThreadStatus::of_this_thread();
-        move || status.and_then(ThreadStatus::sleeps_if_asleep)
+        move || status.and_then(ThreadStatus::sample)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::shard::{Phase, Shard, SleepEntry};
 /// A future that completes at a deadline.
 ///
 /// [`Timer::sleep`](crate::Timer::sleep) and [`Timer::sleep_until`](crate::Timer::sleep_until) return it. It completes
-/// before its deadline only if the service is shut down; [`is_shutdown`](Self::is_shutdown) then returns true.
+/// before its deadline only if a shutdown [ends](Self#after-the-shutdown) the service first.
 ///
 /// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it.
 /// The driver of its shard, or the thread that shuts the timer down, calls the waker of the last poll, without a lock.
@@ -46,8 +46,14 @@ use crate::shard::{Phase, Shard, SleepEntry};
 ///
 /// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait is ready at once: its deadline
 /// has passed, or it is polled after it has completed. But after 128 of these on a thread, the next is pending once: it
-/// wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget is spent. After
-/// the shutdown, each sleep that is created or reset is pending once in this way.
+/// wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget is spent.
+///
+/// # After the shutdown
+///
+/// A shutdown, or the drop of the last [`Timer`](crate::Timer) clone, completes the sleep at once, before its deadline.
+/// [`is_shutdown`](Self::is_shutdown) then returns true. A sleep that is made or reset later is not early, but no thread
+/// wakes its task: it is pending until a poll finds that its deadline has come. So a loop over sleeps neither spins nor
+/// goes faster. A task that should end then waits for a signal of its own beside the sleep.
 #[must_use = "a sleep does nothing unless it is polled"]
 pub struct Sleep {
     entry: SleepEntry,
@@ -62,11 +68,17 @@ impl Sleep {
         Self { entry, tick: deadline.tick, requested: deadline.requested }
     }
 
-    /// Makes the sleep stay pending for ever if a poll finds a shutdown before its deadline.
+    /// Makes a shutdown leave the sleep pending, as it leaves one that is made afterwards.
     #[cfg(any(feature = "hyper", feature = "quinn"))]
     pub(crate) fn outlasting_shutdown(mut self) -> Self {
-        self.entry.outlasts_shutdown = true;
+        self.entry.at_shutdown = Phase::AfterShutdown;
         self
+    }
+
+    /// Polls the sleep, but leaves it pending for ever if its deadline was set after the shutdown.
+    #[inline]
+    pub(crate) fn poll_served(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.entry.phase == Phase::AfterShutdown { Poll::Pending } else { Pin::new(self).poll(context) }
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
@@ -76,7 +88,7 @@ impl Sleep {
     }
 
     #[inline]
-    pub(super) fn ticks(&self) -> &Ticks {
+    fn ticks(&self) -> &Ticks {
         &self.shard().ticks
     }
 
@@ -94,11 +106,10 @@ impl Sleep {
         self.ticks().display_requested(self.requested)
     }
 
-    /// Returns whether the deadline has come, or the service has been shut down.
+    /// Returns whether the deadline has come, or a shutdown has completed the sleep.
     ///
     /// If so, the next poll is ready, except one that [gives way](Sleep#loops) to other tasks. A deadline between two
-    /// [ticks](crate::Builder::tick) comes with the later one. A sleep of the hyper or quinn adapter does not elapse by
-    /// a shutdown. Registers no waker. Lock-free, in constant time.
+    /// [ticks](crate::Builder::tick) comes with the later one. Registers no waker. Lock-free, in constant time.
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};
@@ -113,15 +124,11 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn is_elapsed(&self) -> bool {
-        match self.entry.phase(self.tick) {
-            Phase::Idle | Phase::Armed => false,
-            Phase::Elapsed => true,
-            Phase::Shutdown => !self.entry.outlasts_shutdown,
-        }
+        matches!(self.entry.phase(self.tick), Phase::Elapsed | Phase::Shutdown)
     }
 
-    /// Returns whether a shutdown of the service completes the sleep, or has completed it, before its deadline. A sleep
-    /// of the hyper or quinn adapter then stays pending instead.
+    /// Returns whether the service was shut down before the deadline came: the sleep was completed by that, or no thread
+    /// [wakes](Self#after-the-shutdown) its task.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -136,12 +143,7 @@ impl Sleep {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.entry.phase(self.tick) == Phase::Shutdown
-    }
-
-    /// Returns whether the service has been shut down, even if this sleep completed before.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.entry.is_closed()
+        matches!(self.entry.phase(self.tick), Phase::Shutdown | Phase::AfterShutdown)
     }
 
     /// Sets a new deadline. The waker of a pending sleep stays in place. A sleep that has completed must be polled
@@ -188,7 +190,7 @@ impl Sleep {
 
     /// Sets the deadline that `when` returns.
     #[inline]
-    pub(super) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
+    pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
         let deadline = when(self.ticks());
         (self.tick, self.requested) = (deadline.tick, deadline.requested);
         self.entry.reset(deadline);

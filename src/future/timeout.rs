@@ -18,8 +18,9 @@ pin_project! {
     /// poll polls the other future first, so a future that is ready is never timed out.
     ///
     /// When the service is shut down, the timeout completes at once with an [`Elapsed`] whose
-    /// [`is_shutdown`](Elapsed::is_shutdown) is true. A timeout that is created later, or after its deadline, gives way
-    /// to other tasks as a [`Sleep`](Sleep#loops) does. Its future is then polled once more.
+    /// [`is_shutdown`](Elapsed::is_shutdown) is true. A timeout that is created later has no deadline: it completes with
+    /// its future. One that is created after its deadline gives way to other tasks as a [`Sleep`](Sleep#loops) does. Its
+    /// future is then polled once more.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -96,7 +97,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(context) {
             return Poll::Ready(Ok(output));
         }
-        ready!(Pin::new(&mut *this.sleep).poll(context));
+        ready!(this.sleep.poll_served(context));
         Poll::Ready(Err(Elapsed { shutdown: this.sleep.is_shutdown() }))
     }
 }

@@ -30,7 +30,7 @@
 //! # The end
 //!
 //! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
-//! can fire any more. A shutdown holds all queues until it has ended all timers: the end of one calls no waker. One
+//! can fire any more. A shutdown begins to close all queues before it ends the timers: the end of one calls no waker. One
 //! word counts the timers and says whether the queue is closed. The timers of items that become due end under the lock
 //! under which the items are added. So a consumer that finds the queue over, under that lock, has found all that was due.
 
@@ -165,13 +165,13 @@ impl<T, H> HandOver<T, H> {
         self.choose(lock(&self.line), 0)
     }
 
-    /// Keeps the queue from being over until [`close_held`](Self::close_held).
-    pub(crate) fn hold(&self) {
+    /// Begins a close: the queue is not over before [`end_close`](Self::end_close).
+    pub(crate) fn begin_close(&self) {
         self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed);
     }
 
-    /// Ends a hold and [closes](Self::close) the queue.
-    pub(crate) fn close_held(&self) -> usize {
+    /// Ends a close that was begun: [closes](Self::close) the queue.
+    pub(crate) fn end_close(&self) -> usize {
         self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed);
         self.close()
     }

@@ -133,15 +133,15 @@ impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
         self.strong_count() > 0
     }
 
-    fn hold(&self) {
+    fn begin_close(&self) {
         if let Some(values) = self.upgrade() {
-            values.hold();
+            values.begin_close();
         }
     }
 
     fn close(&self) -> Option<Box<dyn FnOnce()>> {
         let values = self.upgrade()?;
-        let tasks = values.close_held();
+        let tasks = values.end_close();
         Some(Box::new(move || values.wake(tasks)))
     }
 }

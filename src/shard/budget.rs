@@ -13,8 +13,6 @@
 //! - *No future is delayed twice.* A future that was pending completes without spending. So a task makes progress,
 //!   however much other tasks of the thread spend.
 //! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait.
-//!
-//! After a shutdown no timer waits, so a future that is made or reset from then on is pending once each time.
 
 use std::cell::Cell;
 use std::task::{Poll, Waker};
@@ -31,11 +29,9 @@ impl SleepEntry {
     #[inline]
     pub(crate) fn complete(&mut self, phase: Phase, waker: &Waker) -> Poll<()> {
         match phase {
-            Phase::Idle | Phase::Armed => {}
-            Phase::Shutdown if self.outlasts_shutdown => return Poll::Pending,
-            _ if self.has_waited || !self.must_wait && spend() => {
+            Phase::Idle | Phase::Armed | Phase::AfterShutdown => {}
+            _ if self.has_waited || spend() => {
                 self.has_waited = false;
-                self.must_wait = false;
                 return Poll::Ready(());
             }
             _ => waker.wake_by_ref(),

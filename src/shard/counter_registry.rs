@@ -59,8 +59,9 @@ pub(crate) struct Registry {
     ended: AtomicI64,
     /// Number of ended threads whose counters stay in the list in any case.
     retain_min: i64,
-    merged: Atomic<MergedCounters>,
-    trimming: Mutex<Trimming>,
+    /// The sum of all counters that were merged, and its version.
+    merged: Atomic<(u64, ShardStats)>,
+    pass: Mutex<Pass>,
 }
 
 /// The counters of one thread, on cache lines that no other thread writes while it counts.
@@ -76,15 +77,9 @@ pub(crate) struct ListedCounters {
     merged_in: AtomicU64,
 }
 
-/// The sum of all counters that were merged, and its version.
-struct MergedCounters {
-    version: u64,
-    sum: ShardStats,
-}
-
-/// The progress of the trim.
+/// The pass of the trim over the list, and what passes have left to be freed.
 #[derive(Default)]
-struct Trimming {
+struct Pass {
     /// The listed counters behind which the current pass continues. Null: there is no pass. Atomic only to be `Send`.
     last_kept: AtomicPtr<ListedCounters>,
     /// Cloned for each group of counters that crossbeam-epoch has not freed yet.
@@ -102,8 +97,8 @@ impl Registry {
             listed: AtomicI64::new(0),
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
-            merged: Atomic::new(MergedCounters { version: 0, sum: ShardStats::default() }),
-            trimming: Mutex::default(),
+            merged: Atomic::new((0, ShardStats::default())),
+            pass: Mutex::default(),
         }
     }
 
@@ -150,12 +145,12 @@ impl Registry {
         // marks.
         let merged = self.merged.load(Ordering::Acquire, &guard);
         // SAFETY: `merged` is never null, and it is not freed while the guard is pinned.
-        let merged = unsafe { merged.deref() };
-        let mut sum = begin(&merged.sum);
+        let (version, sum) = unsafe { merged.deref() };
+        let mut sum = begin(sum);
         for counters in found {
             // Relaxed: the load of `merged` has acquired all marks up to its version.
-            let version = counters.merged_in.load(Ordering::Relaxed);
-            if version == 0 || version > merged.version {
+            let mark = counters.merged_in.load(Ordering::Relaxed);
+            if mark == 0 || mark > *version {
                 add(&mut sum, &counters.counters);
             }
         }
@@ -177,27 +172,27 @@ impl Registry {
 
     /// Makes a bounded turn of merging or freeing. Returns whether it should be called again.
     pub(crate) fn trim(&self) -> bool {
-        let Ok(mut trimming) = self.trimming.try_lock() else {
+        let Ok(mut pass) = self.pass.try_lock() else {
             return false;
         };
-        let in_pass = !trimming.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
-        if !in_pass && Arc::strong_count(&trimming.unfreed) == 1 {
+        let in_pass = !pass.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
+        if !in_pass && Arc::strong_count(&pass.unfreed) == 1 {
             return false;
         }
         let guard = epoch::pin();
         if in_pass {
-            self.merge(&mut trimming, &guard);
-            trimming.flushes = FLUSHES;
+            self.merge(&mut pass, &guard);
+            pass.flushes = FLUSHES;
         } else {
-            trimming.flushes = trimming.flushes.saturating_sub(1);
+            pass.flushes = pass.flushes.saturating_sub(1);
         }
         guard.flush();
-        trimming.flushes > 0
+        pass.flushes > 0
     }
 
     /// Begins or continues a pass: visits some counters, and merges and unlinks those of ended threads.
-    fn merge(&self, trimming: &mut Trimming, guard: &Guard) {
-        let last_kept = trimming.last_kept.load(Ordering::Relaxed);
+    fn merge(&self, pass: &mut Pass, guard: &Guard) {
+        let last_kept = pass.last_kept.load(Ordering::Relaxed);
         let begin = if last_kept.is_null() { self.head() } else { last_kept };
         // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
         let mut list = unsafe { list_from(begin, guard) };
@@ -216,22 +211,21 @@ impl Registry {
             }
         }
         let last_kept = if list.next().is_some() { ptr::from_ref(kept).cast_mut() } else { ptr::null_mut() };
-        trimming.last_kept.store(last_kept, Ordering::Relaxed);
+        pass.last_kept.store(last_kept, Ordering::Relaxed);
         if surplus.is_empty() {
             return;
         }
 
-        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of `trimming`.
-        let merged = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
-        let version = merged.version + 1;
-        let mut sum = merged.sum.clone();
+        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of `pass`.
+        let (last, sum) = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
+        let (version, mut sum) = (last + 1, sum.clone());
         for (_, counters) in &surplus {
             // Relaxed: published by the swap below.
             counters.merged_in.store(version, Ordering::Relaxed);
             counters.counters.add_to(&mut sum);
         }
         // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
-        let old = self.merged.swap(Owned::new(MergedCounters { version, sum }), Ordering::AcqRel, guard);
+        let old = self.merged.swap(Owned::new((version, sum)), Ordering::AcqRel, guard);
         // SAFETY: later readers find the new version, and the old one is passed to the collector once.
         unsafe { guard.defer_destroy(old) };
 
@@ -246,7 +240,7 @@ impl Registry {
             unsafe { Arc::from_raw(unlinked) }
         };
         let unlinked: Vec<_> = surplus.into_iter().map(unlink).collect();
-        let unfreed = trimming.unfreed.clone();
+        let unfreed = pass.unfreed.clone();
         // SAFETY: later readers cannot find the counters. They may be dropped on any thread.
         unsafe { guard.defer_unchecked(move || drop((unlinked, unfreed))) };
     }

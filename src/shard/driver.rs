@@ -46,7 +46,7 @@ impl ShardDriver {
     /// Makes a bounded turn: of a round, or of non-urgent work.
     fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredEntries> {
         let again = if is_due {
-            self.advance_round(shard);
+            self.advance_round(shard, || shard.ticks.now_tick());
             false
         } else {
             self.work(shard)
@@ -54,10 +54,10 @@ impl ShardDriver {
         self.finish(shard, again)
     }
 
-    /// Begins a round, unless one has begun, and makes a turn of it.
-    fn advance_round(&mut self, shard: &Shard) {
+    /// Begins a round to the tick that `now` returns, unless one has begun, and makes a turn of it.
+    fn advance_round(&mut self, shard: &Shard, now: impl FnOnce() -> u64) {
         if !self.in_round {
-            self.core.begin(&shard.core, shard.ticks.now_tick());
+            self.core.begin(&shard.core, now);
         }
         self.in_round = !self.core.advance_round(&shard.core, &mut self.expired);
     }
@@ -69,10 +69,10 @@ impl ShardDriver {
         self.core.cascade_ahead(core, &mut self.expired) || self.core.reclaim(core) | shard.registry.trim()
     }
 
-    /// Links what has come in, and does a piece of non-urgent work. What expires stays here until the next turn of a
-    /// round.
-    pub(crate) fn collect(&mut self, shard: &Shard) -> TurnOutcome<ExpiredEntries> {
-        self.advance_round(shard);
+    /// Links what has come in, and does a piece of non-urgent work. What is due by the tick `due` stays here until the next
+    /// turn of a round.
+    pub(crate) fn collect(&mut self, shard: &Shard, due: u64) -> TurnOutcome<ExpiredEntries> {
+        self.advance_round(shard, || due);
         if self.in_round || self.work(shard) || !self.expired.is_empty() {
             TurnOutcome::More
         } else {
@@ -99,7 +99,7 @@ impl ShardDriver {
         self.core.drain_cache(core);
         let has_work = again || self.has_work(shard);
         let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
-        let sleeps = core.wakeup.fall_asleep(self.core.now, self.core.next_deadline(), is_idle);
+        let sleeps = core.wakeup.fall_asleep(self.core.now, self.core.next_round(), is_idle);
         if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
     }
 

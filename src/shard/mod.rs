@@ -49,7 +49,7 @@ mod virtual_time;
 #[cfg(not(loom))]
 pub(crate) use self::{
     raw_handle::RawHandle,
-    shard::{PanicHook, Shard, ShardSettings},
+    shard::{OnPanic, Shard, ShardSettings},
     sleep_entry::{Phase, SleepEntry},
     slow_hook::SlowHook,
 };

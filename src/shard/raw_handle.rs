@@ -52,20 +52,27 @@ impl RawHandle {
 }
 
 impl Shard {
-    /// Does what `notice` says after a transition that wrote `deadline`.
+    /// Does what `notice` says after a transition that wrote `deadline` at tick `now`.
     #[inline(always)]
-    pub(super) fn notify_driver(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
+    pub(super) fn notify_driver(
+        &self,
+        thread: &ThreadState,
+        index: u32,
+        notice: DriverNotice,
+        deadline: u64,
+        now: u64,
+    ) {
         if notice != DriverNotice::None {
-            self.enqueue_or_wake(thread, index, notice, deadline);
+            self.enqueue_or_wake(thread, index, notice, deadline, now);
         }
     }
 
     #[inline(never)]
-    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64) {
+    fn enqueue_or_wake(&self, thread: &ThreadState, index: u32, notice: DriverNotice, deadline: u64, now: u64) {
         if notice == DriverNotice::Enqueue {
             thread.count(|counters| &counters.enqueued);
         }
-        self.core.notify_driver(index, notice, deadline, || self.ticks.now_tick());
+        self.core.notify_driver(index, notice, deadline, now);
     }
 
     /// Cancels the timer. Returns false if it had ended before.
@@ -103,7 +110,7 @@ impl Shard {
             return false;
         };
         thread_state::with(self, |thread| {
-            self.notify_driver(thread, index, notice, deadline.tick);
+            self.notify_driver(thread, index, notice, deadline.tick, deadline.now);
             thread.count(|counters| &counters.rearmed);
         });
         true

@@ -53,11 +53,12 @@ impl Shard {
             // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
             unsafe { entry.write_callback(write) };
             let due = due(&this.ticks);
+            let now = this.ticks.present(due.now);
             // SAFETY: as above, and `write` has written a callback of this kind.
-            let notice = unsafe { entry.arm_written(kind, due.tick, this.ticks.present(due.now)) };
+            let notice = unsafe { entry.arm_written(kind, due.tick, now) };
             let notice = notice.ok_or_else(|| this.refused(thread, AllocError::Closed))?;
             thread.count(|counters| &counters.scheduled);
-            this.notify_driver(thread, index, notice, due.tick);
+            this.notify_driver(thread, index, notice, due.tick, now);
             Ok((RawHandle::new(shard, entry.into(), index), due))
         })
     }

@@ -53,14 +53,14 @@ const MIN_RETAINED: usize = 1 << 14;
 /// Number of ended threads whose counters are always retained: 4 KiB each for threads that have run callbacks.
 const RETAINED_COUNTERS: usize = 16;
 
-/// The user's `on_panic`, called with the payload of a panic.
-pub(crate) type PanicHook = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+/// The user's hook `on_panic`, called with the payload of a panic.
+pub(crate) type OnPanic = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
 /// What a service sets for each of its shards.
 pub(crate) struct ShardSettings {
     /// Number of timers that `max_pending` still permits, in all shards of the service.
     pub(crate) permits: Option<Arc<AtomicUsize>>,
-    pub(crate) on_panic: Option<Arc<PanicHook>>,
+    pub(crate) on_panic: Option<Arc<OnPanic>>,
     pub(crate) on_slow: Option<SlowHook>,
     /// Returns whether callbacks may be unable to run before the calling thread is free.
     pub(crate) needs_this_thread: Box<dyn Fn() -> bool + Send + Sync>,

@@ -1,13 +1,14 @@
 //! `SleepEntry`: the entry of a future, which it owns from its creation to its drop, armed or not.
 //!
-//! | phase      | the entry                                        | left by                                          |
-//! |------------|--------------------------------------------------|--------------------------------------------------|
-//! | `Idle`     | is reserved, not armed                           | the next poll: arms it, or finds the deadline come |
-//! | `Armed`    | was armed with the waker of the last poll, and may have fired since | a poll or a reset that finds it ended |
-//! | `Elapsed`  | is not armed: the deadline has come              | a reset                                          |
-//! | `Shutdown` | is not armed: a shutdown came before its deadline | a reset                                         |
+//! | phase           | the entry                                        | left by                                     |
+//! |-----------------|--------------------------------------------------|---------------------------------------------|
+//! | `Idle`          | is reserved, not armed                           | the next poll: arms it, or finds the deadline come |
+//! | `Armed`         | was armed with the waker of the last poll, and may have fired since | a poll or a reset that finds it ended |
+//! | `Elapsed`       | is not armed: the deadline has come              | a reset                                     |
+//! | `Shutdown`      | is not armed: a shutdown came before its deadline | a reset                                    |
+//! | `AfterShutdown` | is not armed: the deadline was set after the shutdown | a poll that finds the deadline come, or a reset |
 //!
-//! A future that is made after the shutdown has no entry, and is in one of the last two phases.
+//! A future that is made after the shutdown has no entry, and is `AfterShutdown` or `Elapsed`.
 //!
 //! A poll by another task replaces the waker by two of the transitions that every timer has:
 //!
@@ -42,13 +43,12 @@ pub(crate) struct SleepEntry {
     /// `None` if the future was made after the shutdown: it then owns a count of the shard.
     entry: Option<NonNull<Entry>>,
     index: u32,
-    phase: Phase,
-    /// The next completion needs a pending poll first.
-    pub(super) must_wait: bool,
+    pub(crate) phase: Phase,
     /// The future has been pending since its deadline was set, or since it completed.
     pub(super) has_waited: bool,
-    /// A shutdown leaves the future pending for ever.
-    pub(crate) outlasts_shutdown: bool,
+    /// The phase that begins when a shutdown finds the future pending: `Shutdown`, or `AfterShutdown` if it does not
+    /// complete the future.
+    pub(crate) at_shutdown: Phase,
 }
 
 /// What a future knows of its timer.
@@ -62,13 +62,8 @@ pub(crate) enum Phase {
     Elapsed,
     /// A shutdown ended the timer before its deadline.
     Shutdown,
-}
-
-impl Phase {
-    /// Returns the phase of a timer that is set or reset after the shutdown.
-    fn after_shutdown(deadline: Deadline) -> Self {
-        if deadline.tick <= deadline.now { Self::Elapsed } else { Self::Shutdown }
-    }
+    /// The deadline is still ahead, and was set after the shutdown. No thread wakes the task.
+    AfterShutdown,
 }
 
 impl SleepEntry {
@@ -82,15 +77,14 @@ impl SleepEntry {
 
     /// Makes a future's part without an entry, after the shutdown. `shard` is any shard of the service: it has the
     /// clock.
-    pub(crate) fn closed(shard: Arc<Shard>, deadline: Deadline) -> Self {
+    pub(crate) fn closed(shard: Arc<Shard>) -> Self {
         let shard = NonNull::new(Arc::into_raw(shard).cast_mut()).expect("a pointer into an allocation");
-        Self::of(shard, None, 0, Phase::after_shutdown(deadline))
+        Self::of(shard, None, 0, Phase::AfterShutdown)
     }
 
     #[inline]
     fn of(shard: NonNull<Shard>, entry: Option<NonNull<Entry>>, index: u32, phase: Phase) -> Self {
-        let must_wait = entry.is_none();
-        Self { shard, entry, index, phase, must_wait, has_waited: false, outlasts_shutdown: false }
+        Self { shard, entry, index, phase, has_waited: false, at_shutdown: Phase::Shutdown }
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
@@ -117,11 +111,11 @@ impl SleepEntry {
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Phase {
         let now = self.shard().ticks.now_tick();
         self.phase = match self.phase {
-            Phase::Elapsed | Phase::Shutdown => self.phase,
-            _ if self.shard().is_inherited() => Phase::Shutdown,
-            Phase::Idle if deadline <= now => Phase::Elapsed,
+            Phase::Idle | Phase::AfterShutdown if deadline <= now => Phase::Elapsed,
+            Phase::Idle | Phase::Armed if self.shard().is_inherited() => self.at_shutdown,
             Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
             Phase::Armed => self.poll_entry(deadline, now, waker),
+            Phase::Elapsed | Phase::Shutdown | Phase::AfterShutdown => self.phase,
         };
         self.phase
     }
@@ -169,14 +163,14 @@ impl SleepEntry {
                     shard.count_completed();
                 }
                 shard.drop_unfired(callback);
-                return Phase::Shutdown;
+                return self.at_shutdown;
             }
         };
         thread_state::with(shard, |thread| {
             if is_new {
                 thread.count(|counters| &counters.scheduled);
             }
-            shard.notify_driver(thread, self.index, notice, deadline);
+            shard.notify_driver(thread, self.index, notice, deadline, now);
         });
         Phase::Armed
     }
@@ -184,7 +178,7 @@ impl SleepEntry {
     /// Returns why an armed timer has ended.
     fn ended(&self, deadline: u64) -> Phase {
         let (shard, entry) = (self.shard(), self.entry());
-        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() { Phase::Shutdown } else { Phase::Elapsed }
+        if entry.state().has(CLOSED) && deadline > shard.ticks.now_tick() { self.at_shutdown } else { Phase::Elapsed }
     }
 
     /// Replaces an entry that is still in a batch or running by a free one. Returns false if the shard is closed.
@@ -206,12 +200,10 @@ impl SleepEntry {
         let moved = self.is_armed() && self.shard().reset(self.entry(), self.index, deadline);
         if !moved {
             // A closed entry must not be armed, as the shutdown may not have taken the old waker yet.
-            self.must_wait = self.is_closed();
-            self.phase = if self.must_wait { Phase::after_shutdown(deadline) } else { Phase::Idle };
-            self.has_waited = false;
-        } else if deadline.tick <= deadline.now {
+            self.phase = if self.is_closed() { Phase::AfterShutdown } else { Phase::Idle };
+        }
+        if !moved || deadline.tick <= deadline.now {
             // The future was pending for its old deadline. It has not been for this one.
-            self.must_wait = false;
             self.has_waited = false;
         }
     }
@@ -221,18 +213,22 @@ impl SleepEntry {
     pub(crate) fn phase(&self, deadline: u64) -> Phase {
         match self.phase {
             Phase::Elapsed | Phase::Shutdown => self.phase,
-            _ if self.shard().is_inherited() => Phase::Shutdown,
-            Phase::Armed if !self.entry().state().has(ARMED) => self.ended(deadline),
             // The deadline decides, as the driver may be late.
-            Phase::Armed | Phase::Idle if deadline <= self.shard().ticks.now_tick() => Phase::Elapsed,
-            Phase::Idle if self.entry().state().has(CLOSED) => Phase::Shutdown,
-            Phase::Armed | Phase::Idle => self.phase,
+            _ if deadline <= self.shard().ticks.now_tick() => Phase::Elapsed,
+            Phase::Idle | Phase::Armed if self.shard().is_inherited() => self.at_shutdown,
+            Phase::Armed if !self.entry().state().has(ARMED) => self.ended(deadline),
+            Phase::Idle if self.entry().state().has(CLOSED) => self.at_shutdown,
+            Phase::Idle | Phase::Armed | Phase::AfterShutdown => self.phase,
         }
     }
 
     /// Returns whether the service was shut down, even if the timer ended before.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.entry.is_none() || self.entry().state().has(CLOSED) || self.shard().is_inherited()
+    fn is_closed(&self) -> bool {
+        // A poll may find the shard closed before the entry is.
+        self.phase == Phase::Shutdown
+            || self.entry.is_none()
+            || self.entry().state().has(CLOSED)
+            || self.shard().is_inherited()
     }
 
     /// Cancels an armed timer.

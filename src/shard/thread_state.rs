@@ -46,18 +46,12 @@ const NONE: u64 = 0;
 /// those of a chunk in the [depot](crate::engine::memory).
 const HANDFUL: usize = 6;
 
-/// What a call looks for.
-#[derive(Clone, Copy)]
-struct StateKey {
-    /// Identifies the shard, because the state's `weak` keeps the memory there from being used for another.
+/// One thread's state for one shard.
+pub(crate) struct ThreadState {
+    /// Identifies the shard, because `weak` keeps the memory there from being used for another.
     shard: NonNull<Shard>,
     /// The id of the service for which this shard is the thread's home, or `NONE`.
     home_of: u64,
-}
-
-/// One thread's state for one shard.
-pub(crate) struct ThreadState {
-    key: StateKey,
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     listed: Arc<ListedCounters>,
@@ -74,8 +68,9 @@ thread_local! {
 }
 
 /// The states that are neither `LAST` nor used by a call. Each is in a box, so that only a pointer moves between here,
-/// `LAST` and a call. Their keys lie side by side, because a thread may use the shards of many cores in turn.
-struct States(Vec<(StateKey, Box<ThreadState>)>);
+/// `LAST` and a call. Beside it are its `shard` and `home_of`, so that a search reads no state: a thread may use the
+/// shards of many cores in turn.
+struct States(Vec<(NonNull<Shard>, u64, Box<ThreadState>)>);
 
 impl ThreadState {
     /// Adds one to the counter that `which` names.
@@ -107,7 +102,7 @@ impl ThreadState {
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
     #[inline]
     pub(crate) fn shard(&self) -> NonNull<Shard> {
-        self.key.shard
+        self.shard
     }
 
     /// Caches a free entry for the next timer, or sets it aside in its sparse block.
@@ -132,7 +127,7 @@ impl ThreadState {
 
     /// Gives back the cached entries, unless they are a few, or the thread needs them because this shard is its home.
     fn give_back(&mut self) {
-        if self.key.home_of == NONE && self.cache.len() >= HANDFUL {
+        if self.home_of == NONE && self.cache.len() >= HANDFUL {
             let weak = &self.weak;
             self.cache.drain(|magazine| give_if_alive(weak, magazine));
         }
@@ -141,7 +136,7 @@ impl ThreadState {
     fn new(shard: &Shard, home_of: u64, listed: Arc<ListedCounters>, temporary: Option<Arc<Shard>>) -> Box<Self> {
         let weak = shard.this.clone();
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { key: StateKey { shard, home_of }, weak, listed, temporary, cache: Cache::new() })
+        Box::new(Self { shard, home_of, weak, listed, temporary, cache: Cache::new() })
     }
 }
 
@@ -150,7 +145,7 @@ impl Drop for ThreadState {
         let is_temporary = self.temporary.is_some();
         let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
         shard.core.drain_cache(&mut self.cache);
-        if self.key.home_of != NONE {
+        if self.home_of != NONE {
             // Relaxed, as at `choose_home`.
             shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
@@ -170,7 +165,7 @@ fn give_if_alive(weak: &Weak<Shard>, magazine: &[u32]) {
 /// Calls `f` with the calling thread's state for `shard`.
 #[inline(always)]
 pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    with_match(|key| key.shard == shard.into(), NONE, || shard, f)
+    with_match(|found, _| found == shard.into(), NONE, || shard, f)
 }
 
 /// Like [`with`], for an `f` that may release what keeps the shard. No reference to the shard exists while `f` runs,
@@ -181,7 +176,7 @@ pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R
 #[inline(always)]
 pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: the shard is alive by this function's contract, because `f` has not run yet.
-    with_match(|key| key.shard == shard, NONE, || unsafe { shard.as_ref() }, f)
+    with_match(|found, _| found == shard, NONE, || unsafe { shard.as_ref() }, f)
 }
 
 /// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
@@ -192,16 +187,16 @@ pub(crate) fn with_home<'a, R>(
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
-    with_match(|key| key.home_of == service, service, choose, f)
+    with_match(|_, home_of| home_of == service, service, choose, f)
 }
 
 /// Makes `home` the calling thread's only home in the service, whose shards the caller keeps alive.
 pub(crate) fn move_home(service: u64, home: &Shard) {
     let leave = |states: &mut States| {
-        let others = states.0.iter_mut().filter(|(key, _)| key.home_of == service && key.shard != home.into());
-        for (key, state) in others {
-            key.home_of = NONE;
-            state.key.home_of = NONE;
+        let others = states.0.iter_mut().filter(|(shard, of, _)| *of == service && *shard != home.into());
+        for (_, home_of, state) in others {
+            *home_of = NONE;
+            state.home_of = NONE;
             if let Some(shard) = state.weak.upgrade() {
                 // Relaxed, here and below, as at `choose_home`.
                 shard.homes.fetch_sub(1, Ordering::Relaxed);
@@ -219,13 +214,13 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
 /// Calls `f` with the state that `matches`, which is usually the one used last.
 #[inline(always)]
 fn with_match<'a, R>(
-    matches: impl Fn(StateKey) -> bool,
+    matches: impl Fn(NonNull<Shard>, u64) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
     f: impl FnOnce(&mut ThreadState) -> R,
 ) -> R {
     let mut state = match take_last() {
-        Some(last) if matches(last.key) => last,
+        Some(last) if matches(last.shard, last.home_of) => last,
         last => search(last, matches, home_of, choose),
     };
     let result = f(&mut state);
@@ -265,7 +260,7 @@ fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut States
     }
     let visit = |others: &RefCell<States>| {
         let mut states = others.borrow_mut();
-        states.0.extend(last.map(|last| (last.key, last)));
+        states.0.extend(last.map(|last| (last.shard, last.home_of, last)));
         f(&mut states)
     };
     OTHERS.try_with(visit).ok()
@@ -276,7 +271,7 @@ fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut States
 #[inline(never)]
 fn search<'a>(
     last: Option<Box<ThreadState>>,
-    matches: impl Fn(StateKey) -> bool,
+    matches: impl Fn(NonNull<Shard>, u64) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
 ) -> Box<ThreadState> {
@@ -287,19 +282,19 @@ fn search<'a>(
     })
 }
 
-fn take(states: &mut States, matches: impl Fn(StateKey) -> bool) -> Option<Box<ThreadState>> {
-    let index = states.0.iter().position(|&(key, _)| matches(key))?;
-    Some(states.0.swap_remove(index).1)
+fn take(states: &mut States, matches: impl Fn(NonNull<Shard>, u64) -> bool) -> Option<Box<ThreadState>> {
+    let index = states.0.iter().position(|&(shard, home_of, _)| matches(shard, home_of))?;
+    Some(states.0.swap_remove(index).2)
 }
 
 /// Returns the state for `shard`, which it creates if there is none. Makes the shard the home for `home_of`. Drops the
 /// states of shards that are gone, which runs no foreign code.
 #[cold]
 fn take_or_create(states: &mut States, shard: &Shard, home_of: u64) -> Box<ThreadState> {
-    states.0.retain(|(_, state)| state.weak.strong_count() > 0);
-    match take(states, |key| key.shard == shard.into()) {
+    states.0.retain(|(.., state)| state.weak.strong_count() > 0);
+    match take(states, |found, _| found == shard.into()) {
         Some(mut state) => {
-            state.key.home_of = home_of;
+            state.home_of = home_of;
             state
         }
         None => ThreadState::new(shard, home_of, shard.registry.register(), None),

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::counter::Counter;
-use super::lateness::ThreadLateness;
+use super::lateness::{BUCKETS, bucket_of};
 use super::totals::ShardStats;
 
 /// The counters of one thread in one shard.
@@ -29,14 +29,19 @@ pub(crate) struct ThreadCounters {
     pub(crate) wakeups: Counter,
     /// Goes up and down.
     pub(crate) running: Counter,
-    /// Allocated by the thread's first run. Most threads run no callbacks.
-    lateness: OnceLock<Box<ThreadLateness>>,
+    /// The greatest lateness of a run, in nanoseconds.
+    max_lateness: Counter,
+    /// The buckets of the histogram. Allocated by the thread's first run. Most threads run no callbacks.
+    lateness: OnceLock<Box<[Counter; BUCKETS]>>,
 }
 
 impl ThreadCounters {
     #[inline]
     pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
-        self.lateness.get_or_init(ThreadLateness::new).record(lateness, shared);
+        let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.max_lateness.raise(nanos, shared);
+        let buckets = self.lateness.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
+        buckets[bucket_of(nanos)].add(1, shared);
     }
 
     /// Returns the number of timers that ended on this thread.
@@ -59,8 +64,8 @@ impl ThreadCounters {
         sum.rejected += self.rejected.get();
         sum.wakeups += self.wakeups.get();
         sum.running += self.running.get();
-        if let Some(lateness) = self.lateness.get() {
-            lateness.add_to(&mut sum.lateness);
+        if let Some(buckets) = self.lateness.get() {
+            sum.lateness.add(buckets.iter().map(Counter::get), self.max_lateness.get());
         }
     }
 }

@@ -4,12 +4,10 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use super::counter::Counter;
-
 /// The logarithm of the number of buckets in an octave. The width of a bucket is at most an eighth of its values.
 const FINENESS: u32 = 3;
 const PER_OCTAVE: u64 = 1 << FINENESS;
-const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
+pub(super) const BUCKETS: usize = ((64 - FINENESS + 1) as usize) << FINENESS;
 
 /// How much later than the tick of its deadline each run started, in buckets at most an eighth of their values wide.
 ///
@@ -132,7 +130,7 @@ impl Lateness {
     }
 
     /// Adds the runs of each bucket.
-    fn add(&mut self, runs: impl Iterator<Item = u64>, max: u64) {
+    pub(super) fn add(&mut self, runs: impl Iterator<Item = u64>, max: u64) {
         self.buckets.resize(BUCKETS, 0);
         for (sum, part) in self.buckets.iter_mut().zip(runs) {
             *sum += part;
@@ -160,34 +158,10 @@ impl AddAssign<&Lateness> for Lateness {
     }
 }
 
-/// A histogram that one thread writes and others read.
-pub(super) struct ThreadLateness {
-    buckets: [Counter; BUCKETS],
-    max: Counter,
-}
-
-impl ThreadLateness {
-    pub(crate) fn new() -> Box<Self> {
-        Box::new(Self { buckets: std::array::from_fn(|_| Counter::default()), max: Counter::default() })
-    }
-
-    #[inline]
-    pub(super) fn record(&self, lateness: Duration, shared: bool) {
-        let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.max.raise(nanos, shared);
-        self.buckets[bucket_of(nanos)].add(1, shared);
-    }
-
-    /// Adds the recorded runs to `sum`.
-    pub(crate) fn add_to(&self, sum: &mut Lateness) {
-        sum.add(self.buckets.iter().map(Counter::get), self.max.get());
-    }
-}
-
 /// Returns the bucket of a value. There is one bucket for each value below `PER_OCTAVE`; above, each power of two has
 /// `PER_OCTAVE` buckets.
 #[inline]
-fn bucket_of(value: u64) -> usize {
+pub(super) fn bucket_of(value: u64) -> usize {
     if value < PER_OCTAVE {
         return value as usize;
     }

@@ -1,6 +1,14 @@
 //! Unit tests of `lateness`.
 
 use super::*;
+use crate::stats::{ShardStats, ThreadCounters};
+
+/// Returns what the counters have recorded.
+fn recorded(counters: &ThreadCounters) -> Lateness {
+    let mut sum = ShardStats::default();
+    counters.add_to(&mut sum);
+    sum.lateness
+}
 
 #[test]
 fn a_bucket_holds_what_belongs_to_it() {
@@ -19,11 +27,9 @@ fn a_bucket_holds_what_belongs_to_it() {
 #[test]
 fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
     let parts = [9, 3].map(|millis| {
-        let of_thread = ThreadLateness::new();
-        let mut part = Lateness::default();
-        of_thread.record(Duration::from_millis(millis), false);
-        of_thread.add_to(&mut part);
-        part
+        let counters = ThreadCounters::default();
+        counters.record_lateness(Duration::from_millis(millis), false);
+        recorded(&counters)
     });
     let mut sum = Lateness::default();
     parts.iter().for_each(|part| sum += part);
@@ -35,10 +41,9 @@ fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
 #[test]
 fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
     for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
-        let of_thread = ThreadLateness::new();
-        let mut lateness = Lateness::default();
-        of_thread.record(Duration::from_nanos(nanos), false);
-        of_thread.add_to(&mut lateness);
+        let counters = ThreadCounters::default();
+        counters.record_lateness(Duration::from_nanos(nanos), false);
+        let lateness = recorded(&counters);
         let buckets: Vec<_> = lateness.buckets().collect();
         let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
         let bound = bound.as_nanos() as u64;
@@ -50,17 +55,12 @@ fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
 
 #[test]
 fn quantiles_tell_what_was_recorded() {
-    let of_thread = ThreadLateness::new();
-    let read = || {
-        let mut lateness = Lateness::default();
-        of_thread.add_to(&mut lateness);
-        lateness
-    };
-    assert_eq!(read().quantile(0.5), Duration::ZERO);
+    let counters = ThreadCounters::default();
+    assert_eq!(recorded(&counters).quantile(0.5), Duration::ZERO);
     for micros in 1..=1000 {
-        of_thread.record(Duration::from_micros(micros), micros % 2 == 0);
+        counters.record_lateness(Duration::from_micros(micros), micros % 2 == 0);
     }
-    let lateness = read();
+    let lateness = recorded(&counters);
     assert_eq!(lateness.count(), 1000);
     assert_eq!(lateness.max(), Duration::from_micros(1000));
     assert_eq!(lateness.quantile(1.0), lateness.max());

@@ -16,6 +16,6 @@ mod thread_status;
 
 pub(crate) use cores::parallelism;
 pub(crate) use pages::{Pages, page_size};
-pub(crate) use process::{OpenIn, Process};
+pub(crate) use process::Process;
 pub(crate) use scheduling::Scheduling;
 pub(crate) use thread_status::ThreadStatus;

@@ -37,32 +37,6 @@ impl Process {
     }
 }
 
-/// Says in which process a service is open: in the one that has started it, until that one closes it.
-pub(crate) struct OpenIn(AtomicU32);
-
-impl OpenIn {
-    /// A number that no process has.
-    const CLOSED: u32 = u32::MAX;
-
-    pub(crate) fn this_process() -> Self {
-        Self(AtomicU32::new(Process::current().0))
-    }
-
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        // Relaxed: a hint that saves work. The state of each entry decides.
-        self.0.load(Ordering::Relaxed) == FORKS.load(Ordering::Relaxed)
-    }
-
-    /// Closes it, if it is open in this process. Returns whether it was: true for one call.
-    pub(crate) fn close(&self) -> bool {
-        // Relaxed: it chooses one thread. What closes each shard orders the rest.
-        self.0
-            .compare_exchange(FORKS.load(Ordering::Relaxed), Self::CLOSED, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-    }
-}
-
 /// Registers the handler, unless it is registered.
 #[cfg(target_os = "linux")]
 fn count_forks() {

@@ -1,9 +1,9 @@
 //! The scheduling of an own thread: its core, if the user pins it, and its timer slack.
 //!
 //! A thread inherits both from the thread that starts it. Foreign code may start threads, so an own thread
-//! [restores](Scheduling::run_foreign) the inherited settings before it runs foreign code. It [applies](Scheduling::apply)
-//! its own settings again before it sleeps. Both make system calls, but only a thread that runs foreign code needs
-//! them.
+//! [restores](Scheduling::run_foreign) the settings that it was started with before it runs foreign code. It
+//! [applies](Scheduling::apply) its own settings again before it sleeps. Both make system calls, but only a thread that
+//! runs foreign code needs them.
 
 use core_affinity::CoreId;
 
@@ -37,9 +37,9 @@ impl Scheduling {
     #[inline]
     pub(crate) fn run_foreign<R>(&mut self, f: impl FnOnce() -> R) -> R {
         if std::mem::replace(&mut self.applied, false) {
-            set_slack(INHERITED_SLACK);
-            if let Some((_, inherited)) = &self.pinned {
-                inherited.set_for_this_thread();
+            set_slack(INITIAL_SLACK);
+            if let Some((_, initial)) = &self.pinned {
+                initial.set_for_this_thread();
             }
         }
         f()
@@ -49,7 +49,7 @@ impl Scheduling {
 /// Nanoseconds by which the system may prolong a sleep, to end several sleeps together. The default is 50 µs.
 const LEAST_SLACK: u32 = 1;
 /// The value that restores the slack that the thread was started with.
-const INHERITED_SLACK: u32 = 0;
+const INITIAL_SLACK: u32 = 0;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn set_slack(nanos: u32) {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_code_runs_with_the_inherited_settings() {
+    fn foreign_code_runs_with_the_initial_settings() {
         // On a thread of its own, because threads that this one starts would inherit the settings.
         let test = || {
             let inherited = of_this_thread();

@@ -21,14 +21,14 @@ impl ThreadStatus {
         None
     }
 
-    /// Returns how often the thread has gone to sleep, if it is asleep now. A thread that waits for a core is not
+    /// A sample: how often the thread has gone to sleep, if it is asleep now. A thread that waits for a core is not
     /// asleep.
     ///
     /// If two calls return the same number, the thread slept all the time between them. Reads a file: some 10 µs.
-    pub(crate) fn sleeps_if_asleep(self) -> Option<u64> {
-        let (state, sleeps) = self.read()?;
+    pub(crate) fn sample(self) -> Option<u64> {
+        let (state, count) = self.read()?;
         // D: asleep in the kernel, where no signal wakes the thread. It waits for a disk, for example.
-        matches!(state, 'S' | 'D').then_some(sleeps)
+        matches!(state, 'S' | 'D').then_some(count)
     }
 
     /// Reads the state of the thread, and how often it has gone to sleep.
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_is_asleep_and_one_that_spins_is_not() {
         let this = ThreadStatus::of_this_thread().unwrap();
-        assert_eq!(this.sleeps_if_asleep(), None, "it runs this test");
+        assert_eq!(this.sample(), None, "it runs this test");
         let (stop, spinning) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         let (sender, receiver) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
@@ -76,17 +76,17 @@ mod tests {
         let other = receiver.recv().unwrap();
         // With fewer cores than threads it may wait for a core. Then it is not asleep, either.
         for _ in 0..100 {
-            assert_eq!(other.sleeps_if_asleep(), None);
+            assert_eq!(other.sample(), None);
         }
         spinning.store(false, SeqCst);
-        let first = eventually(|| other.sleeps_if_asleep());
+        let first = eventually(|| other.sample());
         thread::sleep(Duration::from_millis(5));
-        assert_eq!(other.sleeps_if_asleep(), Some(first), "it has slept all the time");
+        assert_eq!(other.sample(), Some(first), "it has slept all the time");
         end.send(()).unwrap();
-        eventually(|| other.sleeps_if_asleep().filter(|&again| again > first));
+        eventually(|| other.sample().filter(|&again| again > first));
         stop.store(true, SeqCst);
         drop(end);
         thread.join().unwrap();
-        assert_eq!(other.sleeps_if_asleep(), None, "it has ended");
+        assert_eq!(other.sample(), None, "it has ended");
     }
 }

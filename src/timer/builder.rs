@@ -10,7 +10,16 @@ use super::timer::Timer;
 use crate::clock::ManualClock;
 use crate::error::BuildError;
 use crate::executor::Executor;
-use crate::shard::{PanicHook, SlowCallback, SlowHook};
+use crate::shard::{OnPanic, SlowCallback, SlowHook};
+
+/// The default tick of a real clock.
+const TICK: Duration = Duration::from_micros(20);
+
+/// The default slots of each level with that tick: no timer cascades more often than by 64 slots of a coarser one.
+const SLOTS: &[usize] = &[4096, 64];
+
+/// The default slack, and the default tick of virtual time.
+const SLACK: Duration = Duration::from_millis(1);
 
 /// Minimum tick of a timer.
 const MIN_TICK: Duration = Duration::from_micros(1);
@@ -41,26 +50,28 @@ const MAX_SHARDS: usize = 1 << 16;
 /// [tuning.md]: crate::guide::tuning
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
-    pub(super) tick: Duration,
+    tick: Option<Duration>,
+    slack: Option<Duration>,
     pub(super) shards: usize,
     pub(super) pin_cores: bool,
-    pub(super) slots_per_level: Vec<usize>,
+    slots_per_level: Option<Vec<usize>>,
     pub(super) executor: Executor,
     pub(super) max_extra_threads: usize,
     pub(super) max_pending: Option<usize>,
     pub(super) clock: Option<ManualClock>,
     pub(super) thread_name: String,
-    pub(super) on_panic: Option<Arc<PanicHook>>,
+    pub(super) on_panic: Option<Arc<OnPanic>>,
     pub(super) on_slow: Option<SlowHook>,
 }
 
 impl Builder {
     pub(super) fn new() -> Self {
         Self {
-            tick: Duration::from_millis(1),
+            tick: None,
+            slack: None,
             shards: crate::system::parallelism(),
             pin_cores: false,
-            slots_per_level: vec![64],
+            slots_per_level: None,
             executor: Executor::default(),
             max_extra_threads: 256,
             max_pending: None,
@@ -71,10 +82,10 @@ impl Builder {
         }
     }
 
-    /// Sets the resolution of deadlines, which are rounded up to a tick. Default: 1 ms; minimum: 1 µs.
+    /// Sets the resolution of deadlines, which are rounded up to a tick. Also sets the [`slack`](Self::slack) to the same,
+    /// unless `slack` is called. Default: 20 µs, or 1 ms on a [`ManualClock`]; minimum: 1 µs.
     ///
-    /// While nothing is due, a finer tick costs little: a far timer cascades once or twice more. But timers with close
-    /// deadlines then wake their shard one by one instead of together.
+    /// While nothing is due, a finer tick costs little: a far timer cascades once or twice more.
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};
@@ -89,7 +100,28 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tick(self, tick: Duration) -> Self {
-        Self { tick, ..self }
+        Self { tick: Some(tick), ..self }
+    }
+
+    /// Sets how late timers may be where they are dense, so that one wake-up serves several. Default: 1 ms. Zero: each tick by
+    /// itself.
+    ///
+    /// Each thread that drives wakes on average at most once in a slack, but up to 50 wake-ups may come early. So a timer
+    /// starts within a tick of its deadline while timers are sparse, and within a slack more where they are dense. What is
+    /// due when it is set waits for neither. On a [`ManualClock`] the slack has no effect. [tuning.md] has its cost.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// // Paces packets: up to 4000 wake-ups a second.
+    /// let timer = Timer::builder().slack(Duration::from_micros(250)).build()?;
+    /// # drop(timer);
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    ///
+    /// [tuning.md]: crate::guide::tuning
+    pub fn slack(self, slack: Duration) -> Self {
+        Self { slack: Some(slack), ..self }
     }
 
     /// Sets the number of shards, each of which has a wheel and a driver thread. The threads of shards with little to
@@ -128,7 +160,8 @@ impl Builder {
         Self { pin_cores: pin, ..self }
     }
 
-    /// Sets the number of slots of each level of the wheels, the finest level first. Default: 64 for every level.
+    /// Sets the number of slots of each level of the wheels, the finest level first. Default: 64 for every level, but 4096
+    /// for the finest with the default tick.
     ///
     /// A level has 2 to 2^24 slots. Beyond the last level of the list, the wheel adds levels of that size where a
     /// deadline needs them. No setting makes a timer less precise. [tuning.md] has a table of what each level reaches.
@@ -144,7 +177,7 @@ impl Builder {
     ///
     /// [tuning.md]: crate::guide::tuning
     pub fn wheel(self, slots_per_level: &[usize]) -> Self {
-        Self { slots_per_level: slots_per_level.to_vec(), ..self }
+        Self { slots_per_level: Some(slots_per_level.to_vec()), ..self }
     }
 
     /// Sets where callbacks run. Default: a [pool](Executor::Pool) of the timer's own.
@@ -281,7 +314,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
-        let hook: Box<PanicHook> = Box::new(hook);
+        let hook: Box<OnPanic> = Box::new(hook);
         Self { on_panic: Some(hook.into()), ..self }
     }
 
@@ -339,8 +372,8 @@ impl Builder {
     /// assert_eq!(error.to_string(), "no shards: give `shards` at least 1");
     /// ```
     pub fn build(self) -> Result<Timer, BuildError> {
-        if self.tick < MIN_TICK {
-            return Err(BuildError::TickTooShort(self.tick));
+        if self.effective_tick() < MIN_TICK {
+            return Err(BuildError::TickTooShort(self.effective_tick()));
         }
         if self.shards == 0 {
             return Err(BuildError::NoShards);
@@ -385,15 +418,29 @@ impl Builder {
     pub fn build_global(self) -> Result<&'static Timer, BuildError> {
         Timer::set_global(|| self.build())
     }
+
+    pub(super) fn effective_tick(&self) -> Duration {
+        self.tick.unwrap_or(if self.clock.is_some() { SLACK } else { TICK })
+    }
+
+    pub(super) fn effective_slack(&self) -> Duration {
+        if self.clock.is_some() { Duration::ZERO } else { self.slack.or(self.tick).unwrap_or(SLACK) }
+    }
+
+    pub(super) fn effective_slots(&self) -> &[usize] {
+        let default = if self.effective_tick() == TICK { SLOTS } else { &SLOTS[1..] };
+        self.slots_per_level.as_deref().unwrap_or(default)
+    }
 }
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("tick", &self.tick)
+            .field("tick", &self.effective_tick())
+            .field("slack", &self.effective_slack())
             .field("shards", &self.shards)
             .field("pin_cores", &self.pin_cores)
-            .field("wheel", &self.slots_per_level)
+            .field("wheel", &self.effective_slots())
             .field("executor", &self.executor)
             .field("max_extra_threads", &self.max_extra_threads)
             .field("max_pending", &self.max_pending)

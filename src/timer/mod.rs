@@ -9,6 +9,7 @@
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring |
 //! | `queues`   | the delay queues of a timer, which its shutdown closes            |
 //! | `sleep`    | makes futures                                                     |
+//! | `interval` | `Interval`: ticks for tasks to await, which keep the service alive |
 //! | `periodic` | a callback that runs more than once                               |
 //! | `service`  | the shards behind a timer and its clones: start, use, shutdown    |
 //! | `threads`  | the threads of a service, and how they end                        |
@@ -17,6 +18,7 @@
 mod builder;
 mod census;
 mod driver;
+mod interval;
 mod periodic;
 mod queues;
 mod schedule;
@@ -30,6 +32,7 @@ mod unfired;
 pub use builder::Builder;
 pub use census::{Group, GroupKind};
 pub use driver::Driver;
+pub use interval::{Interval, MissedTickBehavior};
 pub(crate) use queues::QueueRef;
 pub use timer::{Timer, WeakTimer};
 pub use unfired::{Unfired, UnfiredTimer};

@@ -12,10 +12,10 @@ pub(crate) trait QueueRef: Send + Sync {
     /// Returns whether the queue still exists.
     fn exists(&self) -> bool;
 
-    /// Keeps the queue from being over until it is [closed](Self::close).
-    fn hold(&self);
+    /// Begins to close the queue: it is not over before it is [closed](Self::close).
+    fn begin_close(&self);
 
-    /// Closes the queue, which is held, and ends the waits of threads, if it still exists. What this returns calls wakers.
+    /// Closes the queue, if it still exists, and ends the waits of threads. What this returns calls wakers.
     fn close(&self) -> Option<Box<dyn FnOnce()>>;
 }
 
@@ -32,7 +32,7 @@ impl Timer {
         }
         // After it was added: a shutdown either finds it in the list, or is seen here. A new queue has no wakers.
         if self.0.is_closed() {
-            queue.hold();
+            queue.begin_close();
             drop(queue.close());
         }
     }
@@ -59,7 +59,7 @@ impl OpenQueues {
     pub(super) fn close(&self, end_timers: impl FnOnce()) {
         let queues = mem::take(&mut *lock(&self.0));
         // All before the first waker is called: it may wait for a thread that waits in another queue.
-        queues.iter().for_each(|queue| queue.hold());
+        queues.iter().for_each(|queue| queue.begin_close());
         end_timers();
         let wakes: Vec<_> = queues.iter().filter_map(|queue| queue.close()).collect();
         wakes.into_iter().for_each(|wake| wake());
@@ -78,7 +78,7 @@ mod tests {
             self.strong_count() > 0
         }
 
-        fn hold(&self) {}
+        fn begin_close(&self) {}
 
         fn close(&self) -> Option<Box<dyn FnOnce()>> {
             self.upgrade()?.fetch_add(1, Relaxed);

@@ -17,7 +17,7 @@
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
 //! | `end`: threads | joins the own threads, and stops the pool                                        |
 //!
-//! With a limit, the last two steps wait until that instant at most. A run that has not ended by then ends its timer,
+//! With a timeout, the last two steps wait until its end at most. A run that has not ended by then ends its timer,
 //! and the threads end by themselves.
 //!
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
@@ -26,7 +26,7 @@
 use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ use crate::handle::TimerHandle;
 use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook, thread_state};
 use crate::stats::Stats;
 use crate::sync::lock;
-use crate::system::OpenIn;
+use crate::system::Process;
 use crate::wheel::Levels;
 
 /// Upper bound of the bytes that a new shard takes beside its slab. A thread of a pool takes less than twice as much beside
@@ -72,7 +72,10 @@ pub(super) struct Service {
     next: AtomicUsize,
     /// The delay queues of this service.
     pub(super) queues: OpenQueues,
-    open: OpenIn,
+    /// The process that has started the service. In a child by `fork`, the service is closed.
+    process: Process,
+    /// Until this process closes the service.
+    open: AtomicBool,
     /// The shutdown takes them. The drop of the service, in the child of a fork, leaves them to the parent.
     threads: Mutex<ManuallyDrop<Threads>>,
     /// The timer's own pool. `None` with another executor.
@@ -83,12 +86,14 @@ impl Service {
     /// Starts a service: its pool, its shards and their own threads.
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         // Before any thread: it is the first call that prepares the process for forks.
-        let open = OpenIn::this_process();
+        let process = Process::current();
         // The slabs and the levels come first, because they may be refused.
         let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
         let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
-        let levels = (0..builder.shards).map(|_| Levels::new(0, &builder.slots_per_level, 2));
+        let levels = (0..builder.shards).map(|_| Levels::new(0, builder.effective_slots(), 2));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
+        let tick = builder.effective_tick();
+        let slack = builder.effective_slack();
         // The cores and the pool come before any thread is pinned. A pinned thread and its children see one core only.
         let cores = builder.pin_cores.then(core_affinity::get_core_ids).flatten().unwrap_or_default();
         // The pool starts before the shards, but runs nothing of callbacks before they exist.
@@ -105,13 +110,13 @@ impl Service {
             Executor::Inline => (Dispatcher::Inline, None),
             Executor::Custom(custom) => (Dispatcher::Custom(custom), None),
         };
-        let ticks = Ticks::new(builder.clock, builder.tick);
+        let ticks = Ticks::new(builder.clock, tick);
         let needs_this_thread = dispatcher.need_this_thread();
         let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
         let mut memory = slabs.into_iter().zip(levels);
-        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, |index, wakeup| {
+        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, ticks.count(slack), |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let settings = ShardSettings {
                 permits: permits.clone(),
@@ -131,7 +136,8 @@ impl Service {
             shards: shard_set.shards().to_vec(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
-            open,
+            process,
+            open: AtomicBool::new(true),
             pool: pool.clone(),
             threads: Mutex::new(ManuallyDrop::new(Threads {
                 own: Vec::new(),
@@ -177,7 +183,7 @@ impl Service {
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         let any_shard = || self.shards[self.next_index() % self.shards.len()].clone();
-        Sleep::new(entry.unwrap_or_else(|| SleepEntry::closed(any_shard(), deadline)), deadline)
+        Sleep::new(entry.unwrap_or_else(|| SleepEntry::closed(any_shard())), deadline)
     }
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
@@ -229,20 +235,22 @@ impl Service {
 
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
-        !self.open.is_open()
+        // Relaxed: a hint that saves work. The state of each entry decides.
+        !self.open.load(Ordering::Relaxed) || self.process.has_forked()
     }
 
     /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits
-    /// for callbacks and threads until the instant `limit`.
-    pub(super) fn shutdown(&self, limit: Option<Instant>) -> Unfired {
-        Unfired::new(self.end(limit, |_| ()), self.ticks.clone())
+    /// for callbacks and threads until the instant `until`.
+    pub(super) fn shutdown(&self, until: Option<Instant>) -> Unfired {
+        Unfired::new(self.end(until, |_| ()), self.ticks.clone())
     }
 
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
-    /// `limit`. Calls after the first do nothing.
-    fn end(&self, limit: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
-        if !self.open.close() {
+    /// `until`. Calls after the first do nothing.
+    fn end(&self, until: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
+        // Relaxed: it chooses one thread. What closes each shard orders the rest.
+        if self.process.has_forked() || !self.open.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
         // All before this waits for anything: no callback starts afterwards.
@@ -260,7 +268,7 @@ impl Service {
         let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
         // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is. So it waits for none.
-        let runs_end = if on_pool && !inside { Some(Instant::now()) } else { limit };
+        let runs_end = if on_pool && !inside { Some(Instant::now()) } else { until };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
@@ -283,7 +291,7 @@ impl Service {
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
         // The threads end by themselves.
-        threads.end(limit, in_time && !(inside || on_pool || drives_here));
+        threads.end(until, in_time && !(inside || on_pool || drives_here));
         unfired
     }
 }

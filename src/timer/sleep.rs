@@ -3,11 +3,13 @@
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
+use super::interval::Interval;
 use super::timer::Timer;
-use crate::future::{Interval, Sleep, Timeout};
+use crate::future::{Sleep, Timeout};
 
 impl Timer {
-    /// Returns a future that completes after `delay`, or at once when the service is shut down.
+    /// Returns a future that completes after `delay`, or at once when the service is [shut
+    /// down](Sleep#after-the-shutdown).
     ///
     /// The future runs on any executor; it needs no runtime. A delay too long to represent means never. A delay of zero
     /// is ready at the first poll, except [once in a while](Sleep#loops). If the system has no memory for the timer,
@@ -91,7 +93,8 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once.
+    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once. The interval keeps the service
+    /// alive, as a clone does.
     ///
     /// # Panics
     /// Panics if `period` is zero.
@@ -133,7 +136,7 @@ impl Timer {
     /// ```
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
-        Interval::new(self.sleep_until(start), period)
+        Interval::new(self, start, period)
     }
 
     /// Returns whether this timer, or a clone of it, made the sleep. O(shards).

@@ -17,13 +17,13 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Ends the threads; with `wait`, returns when they have ended, or at the instant `limit`. With a limit, what
-    /// callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
-    pub(super) fn end(mut self, limit: Option<Instant>, wait: bool) {
-        let Some(limit) = limit else { return self.join(wait) };
+    /// Ends the threads; with `wait`, returns when they have ended, or at the instant `until`. Then what callbacks
+    /// have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
+    pub(super) fn end(mut self, until: Option<Instant>, wait: bool) {
+        let Some(until) = until else { return self.join(wait) };
         // Inside a callback, no thread that is waited for drops the executor: see the drop of `ShardSet`.
         let _shard_set = self.shard_set.take_if(|_| call_stack::inside_any());
-        // The standard library cannot join with a limit, so a thread joins. If it cannot be started, its closure is
+        // The standard library cannot join with a timeout, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
         let join = move || {
@@ -32,7 +32,7 @@ impl Threads {
             let _ = sender.send(());
         };
         if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
-            let left = limit.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             if ended.recv_timeout(left).is_ok() {
                 executor::join(joiner);
             }

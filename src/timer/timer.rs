@@ -16,9 +16,9 @@ use crate::system::Process;
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
 /// is lock-free and never waits for another thread, except for the time of a [`ManualClock`](crate::ManualClock).
 ///
-/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles, futures and
-/// [delay queues](crate::DelayQueue) are not clones. A callback that captures a `Timer` keeps the service alive;
-/// capture a [`WeakTimer`] instead.
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles,
+/// [delay queues](crate::DelayQueue), and futures other than an [`Interval`](crate::Interval) are not clones. A callback
+/// that captures a `Timer` keeps the service alive; capture a [`WeakTimer`] instead.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -38,7 +38,7 @@ use crate::system::Process;
 /// [`guide::promises`](crate::guide::promises) states each in full.
 ///
 /// - **Never early.** No callback starts, and no future completes, before its deadline by [`Timer::now`]. There are two
-///   exceptions: a shutdown completes futures at once, and returns callbacks that the program may run.
+///   exceptions: a shutdown completes pending futures at once, and returns callbacks that the program may run.
 /// - **Exactly once.** A one-shot timer fires, is cancelled, is returned by `shutdown`, or is dropped with the last
 ///   clone. A timer that a [custom executor](crate::Executor::Custom) drops unrun counts as cancelled. The closure is
 ///   run or dropped once.
@@ -60,7 +60,8 @@ use crate::system::Process;
 /// The child of a `fork` has none of the timer's threads, and the pending timers stay with the parent. On Linux, a
 /// timer of the parent appears in the child as one that has been shut down:
 ///
-/// - It refuses new timers, and its sleeps do not wait. A `shutdown` or a drop does nothing; it drops no closures.
+/// - It refuses new timers, and its futures are those of a service [after the shutdown](crate::Sleep#after-the-shutdown).
+///   A `shutdown` or a drop does nothing; it drops no closures.
 /// - The timer of each handle has ended. `cancel` and `reset` return false, and
 ///   [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) does not wait.
 /// - No callback starts in the child. A job that a [custom executor](crate::Executor::Custom) has received does nothing.
@@ -237,7 +238,9 @@ impl Timer {
     /// its next deadline. It is a list that this call allocates, as does the drop of the last clone, which drops all of
     /// them when each has ended.
     ///
-    /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once.
+    /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once. After it, no thread wakes a
+    /// task at a deadline: see [`Sleep`](crate::Sleep#after-the-shutdown), [`Timeout`](crate::Timeout) and
+    /// [`Interval`](crate::Interval).
     ///
     /// ```
     /// use corewheel::Timer;

@@ -1,8 +1,7 @@
 //! One level: a ring of slots, and the slot of each tick.
 //!
-//! The *number* of a slot counts from tick 0: the slot has the ticks from `number * span` on, as many as the span. The
-//! ring has a slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a
-//! slot.
+//! Slots are numbered from tick 0: a slot has the ticks from `number * span` on, as many as the span. The ring has a
+//! slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a slot.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,6 +11,10 @@ use strength_reduce::StrengthReducedU64;
 
 use super::links::NIL;
 use super::occupancy::Occupancy;
+
+/// Number of nodes of a slot that a driver can cascade in a tick of 20 µs, while it does the same for other shards. Each
+/// node is a cache miss.
+const CASCADED_IN_TICK: u64 = 8;
 
 /// A ring of slots, each the head of a list of nodes.
 pub(super) struct Level {
@@ -27,6 +30,9 @@ pub(super) struct Level {
     /// For each slot, the complement of its first node or of `NIL`; empty until the level is used. So empty slots are
     /// zeros, for which the system finds memory only when one of them is used.
     heads: Vec<u32>,
+    /// For each occupied slot, the least deadline that was linked into it since it was empty, and how many were. Empty if
+    /// a slot spans one tick.
+    linked: Vec<(u64, u64)>,
 }
 
 impl Level {
@@ -38,6 +44,7 @@ impl Level {
             mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
             heads: Vec::new(),
+            linked: Vec::new(),
         }
     }
 
@@ -46,6 +53,9 @@ impl Level {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
         self.heads = vec![!NIL; slots];
+        if self.span.get() > 1 {
+            self.linked = vec![(0, 0); slots];
+        }
     }
 
     /// Frees the slots, unless one of them is occupied.
@@ -53,12 +63,13 @@ impl Level {
         if self.occupancy.is_empty() {
             self.occupancy = Occupancy::default();
             self.heads = Vec::new();
+            self.linked = Vec::new();
         }
     }
 
     /// Returns the number of the slot of `deadline`, if that is in the window at tick `now`.
     #[inline]
-    pub(super) fn slot_number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
+    pub(super) fn number_in_window(&self, deadline: u64, now: u64) -> Option<u64> {
         // Most levels are ruled out without a division. The window begins with the present slot, so before `now`, and
         // may end one slot before the deadline.
         if deadline - now > self.reach {
@@ -88,6 +99,33 @@ impl Level {
         (first + distance) * self.span.get()
     }
 
+    /// Returns the first occupied slot of a level that has one: at or after that of `now`.
+    #[inline]
+    pub(super) fn first_slot(&self, now: u64) -> usize {
+        self.occupancy.next_from(self.slot_of(now / self.span)).expect("a slot of the level is occupied")
+    }
+
+    /// Returns the least deadline of a level that has a node, or an earlier tick after a removal.
+    pub(super) fn least_deadline(&self, now: u64) -> u64 {
+        let slot = self.first_slot(now);
+        self.linked.get(slot).map_or_else(|| self.first_tick(slot, now), |&(least, _)| least)
+    }
+
+    /// Returns when to [visit](super::Levels::next_visit) a level that has a node: by its least deadline, and early
+    /// enough for the nodes of its first two slots to cascade ahead of time.
+    pub(super) fn next_visit(&self, now: u64) -> u64 {
+        let first = self.first_slot(now);
+        let visit = |slot| {
+            let begins = self.first_tick(slot, now);
+            let &(least, number) = self.linked.get(slot).unwrap_or(&(begins, 0));
+            // From then on, the slot is the next one of its level.
+            let earliest = begins.saturating_sub(self.span.get());
+            if earliest <= now { least } else { earliest.max(least.saturating_sub(number / CASCADED_IN_TICK)) }
+        };
+        let second = (first + 1) & self.mask as usize;
+        if self.first(second).is_some() { visit(first).min(visit(second)) } else { visit(first) }
+    }
+
     /// Returns the first node of a slot.
     #[inline]
     pub(super) fn first(&self, slot: usize) -> Option<u32> {
@@ -100,15 +138,18 @@ impl Level {
         self.heads[slot] = !id;
     }
 
-    /// Makes `id` the first node of a slot. Returns the previous one, or `NIL`.
+    /// Makes `id` the first node of a slot, with this deadline. Returns the previous one, or `NIL`.
     #[inline]
-    pub(super) fn push(&mut self, slot: usize, id: u32) -> u32 {
+    pub(super) fn push(&mut self, slot: usize, id: u32, deadline: u64) -> u32 {
         if slot >= self.heads.len() {
             self.allocate();
         }
         let first = !mem::replace(&mut self.heads[slot], !id);
         if first == NIL {
             self.occupancy.insert(slot);
+        }
+        if let Some(linked) = self.linked.get_mut(slot) {
+            *linked = if first == NIL { (deadline, 1) } else { (deadline.min(linked.0), linked.1 + 1) };
         }
         first
     }

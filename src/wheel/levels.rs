@@ -41,8 +41,8 @@
 //! **Invariant.** Time never passes an occupied slot. So two slots that share an index, one ring apart, are never
 //! confused.
 //!
-//! Nodes leave an expiring slot one by one ([`Levels::step`]). The caller may stop after any step, for example to run
-//! callbacks, and all other nodes are still linked.
+//! The nodes of a slot that expires leave one by one ([`Levels::step`]). The caller may stop after any step, for example
+//! to run callbacks, and all other nodes are still linked.
 //!
 //! # Rejected
 //!
@@ -53,14 +53,14 @@
 //! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up
 //!   to an eighth of its delay.
 //! - *A heap*: cancelling costs O(log n), and most timers are cancelled.
-//! - *The true minimum of each slot*, for an exact next deadline: a removal would have to search the slot for the next
-//!   minimum. That saves at most one early wake-up per level.
+//! - *The true minimum of each slot*: a removal would have to search the slot for the next minimum. The least deadline
+//!   that was linked into a slot costs one comparison. It is too early only after a removal, once for each slot.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::level::Level;
-use super::links::{ExpiredList, Links, ListId, NIL, Nodes};
+use super::links::{ExpiredList, Links, NIL, Nodes};
 use crate::BuildError;
 
 /// Maximum number of slots of a level.
@@ -81,9 +81,9 @@ pub(crate) enum Step {
 pub(crate) struct Levels {
     pub(super) now: u64,
     expired: ExpiredList,
-    /// The first node of the expiring slot. The links of its nodes still name that slot, which receives no other node
-    /// before time advances. The first node itself may name a previous one, which has left: so what leaves touches no
-    /// other node.
+    /// The first node of the slot that expires. The links of its nodes still name that slot, which receives no other
+    /// node before time advances. The first node itself may name a previous one, which has left: so what leaves touches
+    /// no other node.
     expiring: u32,
     /// The slot that [expires next](Self::search), if it is known: its first tick, its level, and its index there.
     next: Option<(u64, Reverse<usize>, usize)>,
@@ -149,7 +149,7 @@ impl Levels {
             debug_assert_eq!(nodes.links(links.next).prev, id);
             nodes.change_links(links.next, |next| next.prev = links.prev);
         }
-        match links.list.slot() {
+        match links.slot() {
             None => self.expired.unlink_ends(links),
             Some(_) if links.prev != NIL => {}
             Some((level, slot)) if links.next == NIL => {
@@ -182,14 +182,19 @@ impl Levels {
         self.levels.iter_mut().for_each(Level::shrink);
     }
 
-    /// Returns the tick to step to next: the present tick if a node has expired, otherwise the first tick of the next
-    /// occupied slot. It is not later than the deadline by which any node was linked. O(levels).
-    #[inline]
+    /// Returns the least deadline, or the present tick if a node has expired. Earlier only after a removal: a slot keeps
+    /// the least deadline that was linked into it. O(levels).
     pub(crate) fn next_deadline(&self) -> Option<u64> {
+        self.earliest(Level::least_deadline)
+    }
+
+    /// Returns the earliest of the ticks that `of_level` returns of the levels that have nodes, or the present tick if a
+    /// node has expired.
+    pub(super) fn earliest(&self, of_level: impl Fn(&Level, u64) -> u64) -> Option<u64> {
         if self.expired.head != NIL || self.expiring != NIL {
             return Some(self.now);
         }
-        self.next_slot().map(|(first, ..)| first)
+        self.levels.iter().filter(|ring| !ring.occupancy.is_empty()).map(|ring| of_level(ring, self.now)).min()
     }
 
     /// Returns the node that expires or cascades next.
@@ -243,7 +248,7 @@ impl Levels {
 
     /// Returns the level and the first and last tick of the slot in which a node waits; `None` if it waits in no slot.
     pub(super) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
-        let (level, slot) = links.list.slot()?;
+        let (level, slot) = links.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
@@ -253,18 +258,17 @@ impl Levels {
     #[inline]
     fn link(&mut self, nodes: &mut impl Nodes, id: u32, deadline: u64) {
         let mut levels = self.levels.iter_mut().enumerate();
-        let found =
-            levels.find_map(|(level, ring)| Some((level, ring.slot_number_in_window(deadline, self.now)?, ring)));
+        let found = levels.find_map(|(level, ring)| Some((level, ring.number_in_window(deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
-        let next = ring.push(slot, id);
+        let next = ring.push(slot, id, deadline);
         if next == NIL {
             let this = (number * ring.span.get(), Reverse(level), slot);
             self.next = self.next.map(|next| next.min(this));
         } else {
             nodes.change_links(next, |next| next.prev = id);
         }
-        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: ListId::of(level, slot) });
+        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: Links::list(level, slot) });
     }
 
     #[inline]
@@ -281,8 +285,7 @@ impl Levels {
             if earliest.is_some_and(|(first, ..)| ring.begins_no_slot(self.now, first)) {
                 break;
             }
-            let slot =
-                ring.occupancy.next_from(ring.slot_of(self.now / ring.span)).expect("a slot of the level is occupied");
+            let slot = ring.first_slot(self.now);
             let this = (ring.first_tick(slot, self.now), Reverse(level), slot);
             earliest = Some(earliest.map_or(this, |earliest| earliest.min(this)));
         }

@@ -97,8 +97,60 @@ fn an_emptied_slot_is_skipped() {
     let (mut levels, mut store) = inserted(&[3, 20]);
     assert_eq!(levels.step(&mut store, 1), Step::Done);
     levels.remove(&mut store, 0);
-    assert_eq!(levels.next_deadline(), Some(16));
+    assert_eq!(levels.next_deadline(), Some(20));
     assert_eq!((levels.step(&mut store, 3), levels.now()), (Step::Done, 3));
+}
+
+#[test]
+fn the_next_deadline_is_exact_without_removals() {
+    for (seed, slots) in (0..40).flat_map(|seed| [2, 3, 64].map(|slots| (seed, slots))) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut levels = Levels::new(0, &[4 * slots, slots], 2).expect("a valid level");
+        let mut store = Store::new(&[]);
+        let mut left = std::collections::BTreeSet::new();
+        for id in 0..200 {
+            let deadline = levels.now() + 1 + (random.u64(..) >> random.u32(44..64));
+            store.0.push((deadline, Links::default()));
+            insert(&mut levels, &mut store, id);
+            left.insert((deadline, id));
+            if random.u8(..4) == 0 {
+                levels.cascade_ahead(&mut store);
+            }
+            let target = levels.now() + (random.u64(..) >> random.u32(48..64));
+            while random.bool() && levels.now() < target {
+                if let Step::Unlinked(id) = levels.step(&mut store, target) {
+                    assert!(left.remove(&(store.0[id as usize].0, id)));
+                    assert!(levels.next_deadline() <= left.first().map(|&(deadline, _)| deadline));
+                }
+            }
+            while levels.step(&mut store, target) != Step::Done {}
+            left.retain(|&(deadline, _)| deadline > levels.now());
+            assert_eq!(levels.next_deadline(), left.first().map(|&(deadline, _)| deadline));
+        }
+    }
+}
+
+#[test]
+fn a_full_slot_is_visited_in_time_for_its_nodes_to_cascade() {
+    const SPAN: u64 = 4096;
+    let mut levels = Levels::new(0, &[SPAN as usize, 64], 2).expect("a valid level");
+    let mut store = Store::new(&[]);
+    let mut insert_many = |levels: &mut Levels, deadline, number| {
+        for _ in 0..number {
+            store.0.push((deadline, Links::default()));
+            let id = store.0.len() as u32 - 1;
+            insert(levels, &mut store, id);
+        }
+        levels.next_visit()
+    };
+    let end = 21 * SPAN;
+    assert_eq!(insert_many(&mut levels, end - 1, 7), Some(end - 1), "few nodes need no time");
+    assert_eq!(insert_many(&mut levels, end + 5, 3200), Some(end + 5 - 400), "the next slot is full");
+    assert_eq!(insert_many(&mut levels, end - 1, 3200), Some(end - 1 - 400), "and so is the first");
+    assert_eq!(insert_many(&mut levels, end - 1, 64 * SPAN), Some(19 * SPAN), "it is the next one from then on");
+    assert_eq!(levels.next_deadline(), Some(end - 1));
+    assert_eq!(levels.step(&mut store, 19 * SPAN), Step::Done);
+    assert_eq!(levels.next_visit(), Some(end + 5 - 400), "what is next cascades ahead of time");
 }
 
 #[test]
@@ -120,7 +172,7 @@ fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
 }
 
 #[test]
-fn the_most_levels_and_slots_fit_into_a_list_id() {
+fn the_most_levels_and_slots_fit_into_the_links() {
     for slots in [2, 1 << 24] {
         let mut levels = Levels::new(0, &[slots], 1).expect("a valid level");
         let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);

@@ -8,29 +8,26 @@ pub(super) const NIL: u32 = u32::MAX;
 pub(crate) struct Links {
     pub(super) next: u32,
     pub(super) prev: u32,
-    pub(super) list: ListId,
+    /// The list: `level << 26 | slot`, or [`EXPIRED`](Self::EXPIRED). A slot is below 2^26 - 1, so that constant is a
+    /// slot of no level.
+    pub(super) list: u32,
 }
 
-/// The list that a node is in: `level << 26 | slot`, or [`EXPIRED`](Self::EXPIRED).
-///
-/// A slot is below 2^26 - 1, so that constant is a slot of no level.
-#[derive(Clone, Copy, Default)]
-pub(super) struct ListId(u32);
-
-impl ListId {
+impl Links {
     const SLOT_BITS: u32 = 26;
-    pub(super) const EXPIRED: ListId = ListId(u32::MAX);
+    const EXPIRED: u32 = u32::MAX;
 
+    /// Returns what `list` is for this slot.
     #[inline]
-    pub(super) fn of(level: usize, slot: usize) -> ListId {
-        ListId(((level as u32) << Self::SLOT_BITS) | slot as u32)
+    pub(super) fn list(level: usize, slot: usize) -> u32 {
+        ((level as u32) << Self::SLOT_BITS) | slot as u32
     }
 
     /// Returns level and slot, or `None` for the expired list.
     #[inline]
     pub(super) fn slot(self) -> Option<(usize, usize)> {
-        let slot = self.0 & ((1 << Self::SLOT_BITS) - 1);
-        (self.0 < Self::EXPIRED.0).then_some(((self.0 >> Self::SLOT_BITS) as usize, slot as usize))
+        let slot = self.list & ((1 << Self::SLOT_BITS) - 1);
+        (self.list < Self::EXPIRED).then_some(((self.list >> Self::SLOT_BITS) as usize, slot as usize))
     }
 }
 
@@ -44,7 +41,7 @@ impl ExpiredList {
     pub(super) const EMPTY: ExpiredList = ExpiredList { head: NIL, tail: NIL };
 
     pub(super) fn push(&mut self, nodes: &mut impl Nodes, id: u32) {
-        nodes.change_links(id, |links| *links = Links { next: NIL, prev: self.tail, list: ListId::EXPIRED });
+        nodes.change_links(id, |links| *links = Links { next: NIL, prev: self.tail, list: Links::EXPIRED });
         if self.tail == NIL {
             self.head = id;
         } else {

@@ -69,8 +69,8 @@ impl<T> Wheel<T> {
     /// Creates a wheel with these numbers of slots, the finest level first.
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
-    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot, for a number
-    /// of slots that is rounded up to a power of two.
+    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot at the
+    /// finest level, and 12 above, for a number of slots that is rounded up to a power of two.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
@@ -186,16 +186,18 @@ impl<T> Wheel<T> {
 
     /// Returns the tick at which to call [`advance`](Self::advance) next, or `None` if the wheel is empty. O(levels).
     ///
-    /// The tick is never later than the earliest deadline. It is `now` only if an entry is due, or if the callback of
-    /// the last `advance` has panicked. Otherwise it is the first tick of the next occupied slot. For an entry at level
-    /// 0 that is its deadline; for an entry at a coarser level, the tick at which it cascades.
+    /// The tick is the earliest deadline. It is earlier only after a removal or a reset, until the slot of that entry has
+    /// expired. It is `now` only if an entry is due, or if the callback of the last `advance` has panicked.
     ///
     /// ```
     /// let mut wheel = corewheel::Wheel::new(0);
-    /// wheel.insert(100, ());
-    /// assert_eq!(wheel.next_deadline(), Some(64));
-    /// wheel.advance(64, |_, _| unreachable!());
+    /// let first = wheel.insert(100, ());
+    /// wheel.insert(110, ());
     /// assert_eq!(wheel.next_deadline(), Some(100));
+    /// wheel.remove(first);
+    /// assert_eq!(wheel.next_deadline(), Some(100)); // both were in one slot
+    /// wheel.advance(100, |_, _| unreachable!());
+    /// assert_eq!(wheel.next_deadline(), Some(110));
     /// ```
     #[inline]
     pub fn next_deadline(&self) -> Option<u64> {

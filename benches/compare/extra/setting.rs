@@ -30,6 +30,17 @@ impl Setting for Inline {
     }
 }
 
+/// The same with a slack of 250 µs.
+pub struct Prompt;
+
+impl Setting for Prompt {
+    const NAME: &'static str = "corewheel-prompt";
+
+    fn builder() -> Builder {
+        Inline::builder().slack(Duration::from_micros(250))
+    }
+}
+
 /// This number of shards, with the default pool or `Executor::Inline`.
 pub struct Shards<const SHARDS: usize, const INLINE: bool>;
 

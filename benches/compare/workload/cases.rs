@@ -2,7 +2,7 @@
 
 use super::list::Workload;
 use super::scale::Scale;
-use super::{asleep, burst, churn, idle, open_loop, rearm, slow, storm};
+use super::{asleep, burst, churn, idle, open_loop, punctual, rearm, slow, storm};
 use crate::case::Case;
 use crate::contender::Contender;
 
@@ -18,6 +18,7 @@ impl Workload {
             Self::W6 => open_loop::cases::<C>(scale),
             Self::W8 => slow::cases::<C>(scale),
             Self::W9 => asleep::cases::<C>(scale),
+            Self::W10 => punctual::cases::<C>(scale),
             // Its contenders are queues.
             Self::W11 | Self::Wheel => Vec::new(),
         }

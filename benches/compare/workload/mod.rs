@@ -14,6 +14,7 @@ pub mod churn;
 pub mod idle;
 mod list;
 pub mod open_loop;
+pub mod punctual;
 pub mod rearm;
 mod scale;
 pub mod shared_queue;

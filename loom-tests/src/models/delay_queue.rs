@@ -262,17 +262,17 @@ fn shutdown_against_pop() {
     }
 }
 
-/// A shutdown holds the queue while it ends its last timer, and the queue's user closes it: the consumer is woken after
-/// the hold, once.
+/// A shutdown begins to close the queue, and ends its last timer. The queue's user closes it, too. The consumer is woken
+/// once, at the end of the shutdown's close.
 #[test]
-fn close_against_a_held_close() {
+fn close_against_a_close_that_has_begun() {
     explore(|| {
-        let is_held = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::new(AtomicBool::new(false));
         let called = Arc::new(AtomicU32::new(0));
         let apply = {
-            let (is_held, called) = (is_held.clone(), called.clone());
+            let (has_begun, called) = (has_begun.clone(), called.clone());
             move |act: fn(Waker), waker| {
-                assert!(!is_held.fetch_and(true, Ordering::SeqCst), "not before the end of the hold");
+                assert!(!has_begun.fetch_and(true, Ordering::SeqCst), "not before the end of the close");
                 called.fetch_add(1, Ordering::SeqCst);
                 act(waker);
             }
@@ -282,11 +282,11 @@ fn close_against_a_held_close() {
         assert!(queue.poll(&Consumer::default(), Some(Sleeper::new().task())).is_pending());
         let closes = queue.clone();
         let user = thread::spawn(move || closes.wake(closes.close()));
-        queue.hold();
-        is_held.store(true, Ordering::SeqCst);
+        queue.begin_close();
+        has_begun.store(true, Ordering::SeqCst);
         drop(expiry);
-        is_held.store(false, Ordering::SeqCst);
-        queue.wake(queue.close_held());
+        has_begun.store(false, Ordering::SeqCst);
+        queue.wake(queue.end_close());
         user.join().unwrap();
         assert_eq!(called.load(Ordering::SeqCst), 1);
         assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(None)));

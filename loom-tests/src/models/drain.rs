@@ -26,7 +26,7 @@ fn cancel_during(deadline: u64, before: &'static [u64], meanwhile: &'static [u64
         canceller.join().unwrap();
         turn(&mut driver, &meanwhile[meanwhile.len() - 1..]);
         assert_eq!((fixture.counts.run(), fixture.counts.dropped()), (0, 1));
-        assert_eq!(driver.next_deadline(), u64::MAX, "the wheel is empty");
+        assert_eq!(driver.next_round(), u64::MAX, "the wheel is empty");
         fixture.assert_all_free(&mut driver, &mut caches);
     });
 }

@@ -7,7 +7,7 @@
 //! waker at most once. Each waker is dropped once, and its memory is used by one thread at a time.
 
 use super::explore;
-use crate::engine::alarm::Alarms;
+use crate::engine::alarm::{AWAKE, Alarms};
 use crate::engine::wakeup::{DriverWakeup, PROGRAM};
 use crate::fixture::LoopWaker;
 use crate::sync::thread::{self, JoinHandle};
@@ -30,12 +30,12 @@ impl Program {
 
     fn push(&self) {
         self.0.1.fetch_add(1, Ordering::Relaxed);
-        self.wakeup().wake_driver(0);
+        self.wakeup().wake_driver(0, u64::MAX);
     }
 
     /// Returns how many pushes the answer takes into account.
     fn answer(&self) -> u64 {
-        self.wakeup().program.rearm();
+        self.wakeup().program.rearm(0);
         fence(Ordering::SeqCst);
         self.0.1.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ impl Program {
 
     /// Returns whether the loop sleeps, because no more memory was freed.
     fn falls_asleep(&self, freed: u64) -> bool {
-        self.wakeup().program.rearm();
+        self.wakeup().program.rearm(0);
         self.wakeup().fall_asleep(0, u64::MAX, || self.0.1.load(Ordering::Relaxed) == freed)
     }
 
@@ -72,7 +72,7 @@ fn a_push_after_an_answer_calls_the_waker_once() {
         let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
         program.answer();
-        program.wakeup().wake_driver(0);
+        program.wakeup().wake_driver(0, u64::MAX);
         assert_eq!(waker.calls(), 0, "the loop's own thread wakes nobody");
         let callers = [(); 2].map(|()| program.spawn(Program::push));
         let mut answers = 1;
@@ -94,7 +94,7 @@ fn memory_wakes_a_loop_that_sleeps_once_until_it_drives() {
         let program = Program::new();
         let waker = LoopWaker::new();
         program.wakeup().program.set(&waker.waker());
-        program.wakeup().program.rearm();
+        program.wakeup().program.rearm(0);
         program.spawn(Program::free).join().unwrap();
         assert_eq!(waker.calls(), 0, "a driver that is awake looks by itself");
         let callers = [2, 1].map(|frees| program.spawn(move |program| (0..frees).for_each(|_| program.free())));
@@ -215,5 +215,34 @@ fn a_loop_that_moves_misses_no_memory() {
         });
         program.free();
         taker.join().unwrap();
+    });
+}
+
+/// The answer of the loop is a floor, which comes by itself.
+#[test]
+fn a_deadline_before_the_floor_calls_no_waker() {
+    for (until, calls) in [(4, 0), (50, 1)] {
+        explore(move || {
+            let (program, waker) = (Program::new(), LoopWaker::new());
+            program.wakeup().program.set(&waker.waker());
+            program.wakeup().program.rearm(5);
+            program.wakeup().fall_asleep(0, until, || true);
+            let callers = [2, 3].map(|tick| program.spawn(move |program| program.wakeup().wake_by(tick)));
+            callers.into_iter().for_each(|caller| caller.join().unwrap());
+            assert_eq!(waker.calls(), calls);
+        });
+    }
+}
+
+#[test]
+fn what_is_due_at_once_calls_the_waker_before_the_floor() {
+    explore(|| {
+        let (program, waker) = (Program::new(), LoopWaker::new());
+        program.wakeup().program.set(&waker.waker());
+        program.wakeup().program.rearm(5);
+        program.wakeup().fall_asleep(0, 4, || true);
+        let callers = [AWAKE, 2].map(|tick| program.spawn(move |program| program.wakeup().wake_by(tick)));
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!(waker.calls(), 1);
     });
 }

@@ -7,8 +7,9 @@
 //! ends all threads, and the loop.
 
 use super::explore;
+use crate::engine::alarm::AWAKE;
 use crate::engine::role::TurnOutcome;
-use crate::fixture::{LoopWaker, Roles};
+use crate::fixture::{LoopWaker, NOW, Roles};
 
 /// A thread is in a turn when the shard is given to another role. A push remains for that.
 #[test]
@@ -80,6 +81,30 @@ fn a_close_against_a_change_of_the_role() {
         roles.close();
         leader.join().unwrap();
         other.join().unwrap();
+    });
+}
+
+/// The floor of the first sleep comes, and so does that of the second, which is later.
+#[test]
+fn a_push_before_the_floor_is_handled_by_then() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.turns(0);
+        let callers = [1, 2].map(|tick| roles.spawn(move |roles| roles.push_by(0, tick)));
+        roles.drive_from(0, NOW);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+    });
+}
+
+/// The floor of the second sleep never comes.
+#[test]
+fn what_is_due_when_it_is_pushed_waits_for_no_floor() {
+    explore(|| {
+        let roles = Roles::new(&[0], 2);
+        roles.turns(0);
+        let callers = [(); 2].map(|()| roles.spawn(|roles| roles.push_by(0, AWAKE)));
+        roles.drive_from(0, NOW + 1);
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
     });
 }
 

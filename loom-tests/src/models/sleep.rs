@@ -56,7 +56,7 @@ fn surplus_memory_is_retired() {
         let handle = fixture.schedule(&mut cache, fixture.counts.once(), 100).unwrap();
         fixture.drive(&mut driver, &worker);
         let canceller = fixture.spawn_canceller(handle, cache);
-        while driver.next_deadline() != u64::MAX {
+        while driver.next_round() != u64::MAX {
             fixture.sleep(&driver, &worker);
             fixture.drive(&mut driver, &worker);
         }

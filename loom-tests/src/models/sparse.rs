@@ -11,7 +11,7 @@ use crate::engine::memory::{Cache, members};
 fn sparse_block(fixture: &Fixture) {
     assert_eq!(fixture.alloc_block(), 0);
     // SAFETY: no thread uses the allocated block, so this thread may act as the driver.
-    unsafe { fixture.core.slab.gather(1) };
+    unsafe { fixture.core.slab.set_aside_any(1) };
     fixture.core.slab.mark_sparse(0);
 }
 
@@ -80,7 +80,7 @@ fn a_free_block_is_retired() {
         fixture.release(first, &mut cache);
         fixture.core.drain_cache(&mut cache);
         fixture.drive(&mut driver, &worker);
-        assert_eq!((fixture.core.slab.len(), fixture.core.slab.dense_len()), (2, 0), "the block is sparse");
+        assert_eq!((fixture.core.slab.len(), fixture.core.slab.len_outside_sparse()), (2, 0), "the block is sparse");
         let canceller = fixture.spawn_canceller(second, cache);
         while fixture.core.slab.len() > 0 {
             fixture.sleep(&driver, &worker);
@@ -137,7 +137,7 @@ fn an_adopted_entry_goes_to_the_pool() {
 
 /// As above, but the driver has taken the entry out of the depot.
 #[test]
-fn a_gathered_entry_goes_to_the_pool() {
+fn an_entry_set_aside_for_a_scan_goes_to_the_depot() {
     explore(|| {
         let fixture = Fixture::new();
         let first = fixture.alloc_block();
@@ -145,7 +145,7 @@ fn a_gathered_entry_goes_to_the_pool() {
         let driver = fixture.spawn(|fixture| {
             let slab = &fixture.core.slab;
             // SAFETY: this thread acts as the driver, and owns what it takes out of the depot.
-            unsafe { members(slab, fixture.core.depot.take_all()).for_each(|index| slab.gather(index)) };
+            unsafe { members(slab, fixture.core.depot.take_all()).for_each(|index| slab.set_aside_any(index)) };
             slab.mark_sparse(0);
         });
         adopt(&fixture).into_iter().for_each(|index| fixture.core.push_to_depot(&[index]));

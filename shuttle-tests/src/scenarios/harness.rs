@@ -104,7 +104,7 @@ impl Harness {
             }
             let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
             let idle = || !driver.has_work(core) && core.intake_is_empty() && !self.has_ended() && self.now() == now;
-            sleep(&core.wakeup, now, driver.next_deadline(), timeout, idle);
+            sleep(&core.wakeup, now, driver.next_round(), timeout, idle);
         }
         *self.state.driver.lock().unwrap() = Some(driver);
     }

@@ -53,7 +53,7 @@ impl SleepStatus {
         result
     }
 
-    fn sleeps_if_asleep(&self) -> Option<u64> {
+    fn sample(&self) -> Option<u64> {
         self.asleep.load(Ordering::SeqCst).then(|| self.sleeps.load(Ordering::SeqCst))
     }
 }
@@ -93,7 +93,7 @@ impl Pool {
         let mut threads: Vec<_> = (0..workers)
             .map(|_| {
                 let pool = pool.clone();
-                thread::spawn(move || pool.queue.worker_loop(&Worker(pool.clone()), false))
+                thread::spawn(move || pool.queue.work(&Worker(pool.clone()), false))
             })
             .collect();
         let woken = Arc::downgrade(&pool);
@@ -169,7 +169,7 @@ impl Pool {
 
     fn start_extra(self: &Arc<Self>) {
         let pool = self.clone();
-        let extra = thread::spawn(move || pool.queue.worker_loop(&Worker(pool.clone()), true));
+        let extra = thread::spawn(move || pool.queue.work(&Worker(pool.clone()), true));
         self.extras.lock().unwrap().push(extra);
     }
 
@@ -209,9 +209,9 @@ impl WorkerThread for Worker {
         self.0.park(timeout);
     }
 
-    fn sleeps_if_asleep() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
+    fn sample() -> impl Fn() -> Option<u64> + Send + Sync + 'static {
         let status = SLEEP_STATUS.with(Arc::clone);
-        move || status.sleeps_if_asleep()
+        move || status.sample()
     }
 }
 

@@ -29,8 +29,9 @@ pub(crate) struct Entry {
     pub(super) data: UnsafeCell<Data>,
 }
 
-/// Indices of other entries, as many as fit in the cell of the callback's data.
-pub(crate) type Indices = [u32; size_of::<Data>() / size_of::<u32>()];
+/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback's data. One names the next
+/// chunk.
+pub(crate) const CHUNK: usize = size_of::<Data>() / size_of::<u32>();
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
 const UNKNOWN_TICK: u32 = u32::MAX;
@@ -87,14 +88,14 @@ impl Entry {
     /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
     /// `present` only if the two differ.
     #[inline]
-    pub(crate) fn earliest_deadline(&self, deadline: u64, present: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn earliest_deadline(&self, deadline: u64, now: u64) -> u64 {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
         // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
         if !state.has(ENQUEUED) || state.has_deadline(deadline) {
             return deadline;
         }
-        deadline.min(state.deadline(present()))
+        deadline.min(state.deadline(now))
     }
 
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present
@@ -237,10 +238,10 @@ impl Entry {
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
     #[inline]
-    pub(crate) unsafe fn write_indices(&self, indices: Indices) {
+    pub(crate) unsafe fn write_indices(&self, indices: [u32; CHUNK]) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
         // has no callback, and the indices fit.
-        self.data.with_mut(|data| unsafe { data.cast::<Indices>().write(indices) });
+        self.data.with_mut(|data| unsafe { data.cast::<[u32; CHUNK]>().write(indices) });
     }
 
     /// Returns the indices that [`write_indices`](Self::write_indices) has written.
@@ -249,9 +250,9 @@ impl Entry {
     /// The caller must own the entry, which must be free or cached. `write_indices` must have been called since the
     /// entry was last armed.
     #[inline]
-    pub(crate) unsafe fn read_indices(&self) -> Indices {
+    pub(crate) unsafe fn read_indices(&self) -> [u32; CHUNK] {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
-        self.data.with(|data| unsafe { data.cast::<Indices>().read() })
+        self.data.with(|data| unsafe { data.cast::<[u32; CHUNK]>().read() })
     }
 
     /// Returns the links of the wheel. Only the driver may call this.

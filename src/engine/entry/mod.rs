@@ -167,8 +167,8 @@ mod state;
 mod worker;
 
 pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
+pub(super) use layout::CHUNK;
 pub(crate) use layout::Entry;
-pub(super) use layout::Indices;
 pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;

@@ -17,14 +17,12 @@
 use std::iter;
 
 use super::slab::Slab;
-use crate::engine::entry::Indices;
+use crate::engine::entry::CHUNK;
 use crate::engine::stack::{NIL, Stack, chain};
 use crate::sync::{AtomicI64, Ordering, limit};
 
 /// Maximum number of entries in a magazine: half of a [cache](super::cache).
 pub(crate) const MAGAZINE: usize = limit(32);
-/// Number of entries of a chunk: as many as a cell has indices, of which one names the next chunk.
-const CHUNK: usize = size_of::<Indices>() / size_of::<u32>();
 
 /// The free list of a shard.
 #[derive(Default)]

@@ -28,7 +28,7 @@
 //! `FRAME_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with
 //! its page.
 //!
-//! The transitions are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the
+//! The changes are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the
 //! discard of the page must come before the marks. Loom models `shutdown_memory` and `recycle`.
 
 use std::ops::Range;
@@ -231,8 +231,8 @@ impl Slab {
     /// either way: a retired entry is free.
     #[cfg(not(loom))]
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = &Entry> {
-        // Acquire: pairs with the transitions of `retire` and `alloc_retired_frame`. A frame that this thread has
-        // allocated, or one whose allocation it knows of, is not left out.
+        // Acquire: pairs with the changes by `retire` and `alloc_retired_frame`. A frame that this thread has allocated,
+        // or one whose allocation it knows of, is not left out.
         self.unless_retired(self.blocks(), |flags| flags.load(Ordering::Acquire))
     }
 

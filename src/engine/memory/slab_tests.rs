@@ -69,7 +69,7 @@ fn a_frame_that_is_claimed_in_part_is_given_back() {
     slab.alloc_new_frame().unwrap();
     for index in (0..4 * BLOCK).filter(|&index| index != 2 * BLOCK) {
         // SAFETY: we own the entries, because this thread has allocated their frame. They are free, and no driver runs.
-        unsafe { slab.gather(index) };
+        unsafe { slab.set_aside_any(index) };
     }
     let mut back = Vec::new();
     assert!(!slab.claim_frame(0, |index| back.push(index)));

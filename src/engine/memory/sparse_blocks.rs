@@ -5,14 +5,14 @@
 //! them were used like any others, new timers would go there, and the blocks would never become free. So the driver
 //! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the depot, as bits in the header
 //! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
-//! fill dense blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, the block
+//! fill other blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, the block
 //! is free. The driver retires a frame of free blocks.
 //!
 //! # Which memory is used first
 //!
-//! 1. The depot, which has entries of dense blocks.
+//! 1. The depot, which has no entries of sparse blocks.
 //! 2. A frame from the slab, retired or new, which the next timers fill from one end to the other.
-//! 3. A sparse block. It comes before 2 if there are at least half as many dense blocks as sparse ones. A thread
+//! 3. A sparse block. It comes before 2 if there are at least half as many other blocks as sparse ones. A thread
 //!    *adopts* the block: it takes all entries that are set aside there, and the block is no longer sparse. If the
 //!    system refuses new memory, all blocks are searched for a sparse one.
 //!
@@ -70,11 +70,11 @@ impl Slab {
         }
     }
 
-    /// Sets an entry aside whose block need not be sparse, until the driver decides about the block.
+    /// Sets an entry aside whose block need not be sparse, until the scan of a trim decides about the block.
     ///
     /// # Safety
     /// The caller must be the driver, and own the entry, which must be free or cached.
-    pub(crate) unsafe fn gather(&self, index: u32) {
+    pub(crate) unsafe fn set_aside_any(&self, index: u32) {
         // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside`. Loom model `sparse`.
         self.block(index / BLOCK).0.aside.fetch_or(1 << (index % BLOCK), Ordering::AcqRel);
     }
@@ -88,8 +88,8 @@ impl Slab {
     /// Claims all entries of a frame, if all of them are set aside, and returns true: the caller owns them. Returns
     /// false if another thread has taken some. Then it passes the entries that were claimed to `back`.
     pub(crate) fn claim_frame(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
-        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
-        // as in `take_aside`. Loom model `sparse`.
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `set_aside_any`.
+        // Release: as in `take_aside`. Loom model `sparse`.
         let claim = |&block: &u32| {
             let aside = &self.block(block).0.aside;
             aside.compare_exchange(ALL, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -127,8 +127,8 @@ impl Slab {
         }
     }
 
-    /// Returns the approximate number of entries in dense blocks.
-    pub(crate) fn dense_len(&self) -> usize {
+    /// Returns the approximate number of entries outside of sparse blocks.
+    pub(crate) fn len_outside_sparse(&self) -> usize {
         let sparse = usize::try_from(self.sparse.load(Ordering::Relaxed)).unwrap_or(0);
         self.len().saturating_sub(sparse * BLOCK as usize)
     }
@@ -182,16 +182,16 @@ impl Slab {
     /// Clears all bits of a block, and passes the entries that were set aside to `receive`, in descending order.
     /// Returns whether there were any.
     fn take_aside(&self, block: u32, receive: impl FnMut(u32)) -> bool {
-        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `gather`. Release:
-        // publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
+        // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `set_aside_any`.
+        // Release: publishes that the mark is cleared; pairs with `set_aside`; see the file's head. Loom model `sparse`.
         let aside = self.block(block).0.aside.swap(0, Ordering::AcqRel);
         (0..BLOCK).rev().filter(|&bit| aside >> bit & 1 == 1).map(|bit| block * BLOCK + bit).for_each(receive);
         aside != 0
     }
 
-    /// Returns whether there are so many dense blocks that a sparse one is adopted before a frame is allocated.
+    /// Returns whether there are so many other blocks that a sparse one is adopted before a frame is allocated.
     pub(super) fn should_adopt(&self) -> bool {
         let sparse = self.sparse.load(Ordering::Relaxed);
-        sparse > 0 && (self.dense_len() / BLOCK as usize) as i64 >= sparse / 2
+        sparse > 0 && (self.len_outside_sparse() / BLOCK as usize) as i64 >= sparse / 2
     }
 }

@@ -6,7 +6,7 @@
 //! A dispatch, and a worker that takes a job, bring the time forward to [`LATE_AFTER`] later. Usually a dispatch has
 //! done so when a worker takes its job.
 //!
-//! [`LATE_AFTER`]: super::inner::LATE_AFTER
+//! [`LATE_AFTER`]: super::jobs::LATE_AFTER
 //!
 //! An earlier time wakes the leader by its [alarm](crate::engine::alarm), whose word is lowered under the queue's lock.
 //! The leader reads the time under that lock, after it has written the word and before each time it parks. So either
@@ -14,11 +14,11 @@
 
 use std::time::Instant;
 
-use super::inner::Inner;
+use super::jobs::Jobs;
 use super::queue::JobQueue;
 use crate::sync::lock;
 
-impl Inner {
+impl Jobs {
     /// Sets the time of the next check.
     pub(super) fn set_check(&mut self, at: Option<Instant>) {
         self.check_at = at;
@@ -40,18 +40,18 @@ impl Inner {
 impl JobQueue {
     /// Sets how to wake the leader. `wake` is called under the lock, and must not call foreign code.
     pub(crate) fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        lock(&self.inner).wake_leader = Some(Box::new(wake));
+        lock(&self.jobs).wake_leader = Some(Box::new(wake));
     }
 
     /// Returns when the leader must check the queue.
     pub(crate) fn next_check(&self) -> Option<Instant> {
-        lock(&self.inner).check_at
+        lock(&self.jobs).check_at
     }
 
     /// Checks the queue, if it is time. Returns the number of jobs that it has added, for each of which a borrowed
     /// pool must run one more ticket.
     ///
-    /// `start` starts a number of threads that run the worker loop as extra ones. It returns how many the system has
+    /// `start` starts a number of extra threads, which [`work`](Self::work). It returns how many the system has
     /// started.
     pub(crate) fn check(&self, now: Instant, start: impl FnOnce(usize) -> usize) -> usize {
         if self.next_check().is_none_or(|at| at > now) {
@@ -60,7 +60,7 @@ impl JobQueue {
         self.grow(now, start);
         // Last: while the pool grew, a worker may have taken a job, and an event may have asked for a check.
         let mut exhausted = Vec::new();
-        lock(&self.inner).check(now, &mut exhausted)
+        lock(&self.jobs).check(now, &mut exhausted)
     }
 }
 

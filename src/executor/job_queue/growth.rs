@@ -9,8 +9,8 @@
 //! [`MIN_INTERVAL`] or more apart, find it inside the same batch and asleep throughout.
 //! The system counts how often a thread has gone to sleep: if that count is the same in both samples, the thread has
 //! not run in between. A worker that waits for a core is not asleep, so overload starts no extra thread. A flag says
-//! whether the worker is inside foreign code, which is a callback or rayon's work. So a worker that waits for the lock
-//! of the queue does not count as blocked.
+//! whether the worker is inside foreign code, which is a callback or what it has left to rayon. So a worker that waits
+//! for the lock of the queue does not count as blocked.
 //!
 //! # How many workers may run
 //!
@@ -33,7 +33,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::inner::{Inner, is_late};
+use super::jobs::{Jobs, is_late};
 use super::queue::JobQueue;
 use super::worker::WorkerStatus;
 use crate::sync::thread::Thread;
@@ -73,7 +73,7 @@ pub(super) struct Growth {
     next: usize,
 }
 
-impl Inner {
+impl Jobs {
     /// Returns how many workers more should run. `None` if too many run.
     ///
     /// The threads of the pool that are not extra are in both numbers. Those that were woken or started, but have not
@@ -100,7 +100,7 @@ impl Inner {
 
     /// Returns whether the busy workers must be sampled, because callbacks wait for them.
     fn must_sample(&mut self, now: Instant) -> bool {
-        let has_late_job = self.jobs.front().is_some_and(|&(_, since)| is_late(since, now));
+        let has_late_job = self.waiting.front().is_some_and(|&(_, since)| is_late(since, now));
         let must = has_late_job && self.idle.is_empty() && self.growth.limit > 0 && !self.closed;
         self.growth.since = must.then(|| self.growth.since.unwrap_or(now));
         must
@@ -152,28 +152,28 @@ impl Inner {
 impl JobQueue {
     /// Returns the number of extra threads, and how often one was woken or started.
     pub(crate) fn extra_threads(&self) -> (u64, u64) {
-        let Growth { extras, needed, .. } = lock(&self.inner).growth;
+        let Growth { extras, needed, .. } = lock(&self.jobs).growth;
         (extras as u64, needed)
     }
 
     /// Samples the busy workers, and wakes or starts extra ones, if it is time.
     pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize) {
-        let mut inner = lock(&self.inner);
-        let growth = &mut inner.growth;
+        let mut jobs = lock(&self.jobs);
+        let growth = &mut jobs.growth;
         if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
             return;
         }
-        let workers = inner.next_to_sample();
-        drop(inner);
+        let workers = jobs.next_to_sample();
+        drop(jobs);
         let samples: Vec<_> =
             workers.into_iter().map(|(place, since, status)| (place, since, status.sample())).collect();
-        let mut inner = lock(&self.inner);
-        inner.record_samples(&samples);
-        let starting = if inner.must_sample(now) { inner.make_room() } else { 0 };
-        drop(inner);
+        let mut jobs = lock(&self.jobs);
+        jobs.record_samples(&samples);
+        let starting = if jobs.must_sample(now) { jobs.make_room() } else { 0 };
+        drop(jobs);
         let started = if starting > 0 { start(starting) } else { 0 };
-        let mut inner = lock(&self.inner);
-        let growth = &mut inner.growth;
+        let mut jobs = lock(&self.jobs);
+        let growth = &mut jobs.growth;
         // The system has refused to start the others.
         growth.extras -= starting - started;
         growth.needed -= (starting - started) as u64;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::super::JobQueue;
-use super::super::inner::LATE_AFTER;
+use super::super::jobs::LATE_AFTER;
 use super::*;
 use crate::executor::batch::tests::Callbacks;
 use crate::sync::{Arc, thread};
@@ -19,37 +19,37 @@ fn started() -> Arc<Callbacks> {
 fn busy() -> (JobQueue, Arc<AtomicU64>) {
     let queue = JobQueue::new(8);
     let sleeps = Arc::new(AtomicU64::new(0));
-    let mut inner = lock(&queue.inner);
+    let mut jobs = lock(&queue.jobs);
     for _ in 0..2 {
         let sleeps = sleeps.clone();
         let status = WorkerStatus::new(move || Some(sleeps.load(Ordering::Relaxed)).filter(|&sleeps| sleeps > 0));
         status.in_foreign_code.store(true, Ordering::Relaxed);
-        inner.begin(started(), Instant::now() - LATE_AFTER, false, Some(&status));
+        jobs.begin(started(), Instant::now() - LATE_AFTER, false, Some(&status));
     }
-    drop(inner);
+    drop(jobs);
     (queue, sleeps)
 }
 
 /// Samples once, and returns how many of the two workers are blocked.
-fn sample(inner: &mut Inner) -> usize {
+fn sample(jobs: &mut Jobs) -> usize {
     let samples: Vec<_> =
-        inner.next_to_sample().into_iter().map(|(index, id, status)| (index, id, status.sample())).collect();
-    inner.record_samples(&samples);
-    inner.growth.blocked
+        jobs.next_to_sample().into_iter().map(|(index, id, status)| (index, id, status.sample())).collect();
+    jobs.record_samples(&samples);
+    jobs.growth.blocked
 }
 
-fn set_blocked(inner: &mut Inner, place: usize, is_blocked: bool) {
-    let was_blocked = std::mem::replace(&mut inner.busy[place].is_blocked, is_blocked);
-    inner.growth.blocked = inner.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
+fn set_blocked(jobs: &mut Jobs, place: usize, is_blocked: bool) {
+    let was_blocked = std::mem::replace(&mut jobs.busy[place].is_blocked, is_blocked);
+    jobs.growth.blocked = jobs.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
 }
 
 #[test]
 fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
     let (queue, sleep_count) = busy();
-    let mut inner = lock(&queue.inner);
+    let mut jobs = lock(&queue.jobs);
     let mut blocked = |sleeps| {
         sleep_count.store(sleeps, Ordering::Relaxed);
-        sample(&mut inner)
+        sample(&mut jobs)
     };
     assert_eq!([0, 0, 1].map(&mut blocked), [0, 0, 0], "awake, or asleep at one sample");
     assert_eq!([2, 3].map(&mut blocked), [0, 0], "it has slept twice");
@@ -60,41 +60,37 @@ fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
 fn a_worker_that_waits_for_the_queue_is_not_blocked() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
-    let mut inner = lock(&queue.inner);
-    inner.busy[0].status.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
-    assert_eq!((sample(&mut inner), sample(&mut inner)), (0, 1));
+    let mut jobs = lock(&queue.jobs);
+    jobs.busy[0].status.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
+    assert_eq!((sample(&mut jobs), sample(&mut jobs)), (0, 1));
 }
 
 #[test]
 fn there_is_room_for_one_more_for_each_blocked_worker() {
     let (queue, _) = busy();
-    let mut inner = lock(&queue.inner);
-    assert_eq!((inner.make_room(), inner.room().is_none()), (0, false));
-    set_blocked(&mut inner, 0, true);
-    assert_eq!(
-        (inner.make_room(), inner.make_room(), inner.room().is_none()),
-        (2, 0, false),
-        "those being started count"
-    );
-    set_blocked(&mut inner, 1, true);
-    assert_eq!((inner.make_room(), inner.room().is_none()), (2, false), "four for two that are blocked");
-    set_blocked(&mut inner, 0, false);
-    assert!(inner.room().is_none(), "four and one are more than three");
-    inner.growth.extras = 2;
-    assert!(inner.room().is_some());
-    inner.growth.limit = 2;
-    set_blocked(&mut inner, 0, true);
-    assert_eq!(inner.make_room(), 0, "the limit is reached");
+    let mut jobs = lock(&queue.jobs);
+    assert_eq!((jobs.make_room(), jobs.room().is_none()), (0, false));
+    set_blocked(&mut jobs, 0, true);
+    assert_eq!((jobs.make_room(), jobs.make_room(), jobs.room().is_none()), (2, 0, false), "those being started count");
+    set_blocked(&mut jobs, 1, true);
+    assert_eq!((jobs.make_room(), jobs.room().is_none()), (2, false), "four for two that are blocked");
+    set_blocked(&mut jobs, 0, false);
+    assert!(jobs.room().is_none(), "four and one are more than three");
+    jobs.growth.extras = 2;
+    assert!(jobs.room().is_some());
+    jobs.growth.limit = 2;
+    set_blocked(&mut jobs, 0, true);
+    assert_eq!(jobs.make_room(), 0, "the limit is reached");
 }
 
 #[test]
 fn an_idle_worker_does_not_count_as_running() {
     let (queue, _) = busy();
-    let mut inner = lock(&queue.inner);
-    inner.growth.extras = 1;
-    assert!(inner.room().is_none());
-    inner.idle.push(thread::current());
-    assert!(inner.room().is_some());
+    let mut jobs = lock(&queue.jobs);
+    jobs.growth.extras = 1;
+    assert!(jobs.room().is_none());
+    jobs.idle.push(thread::current());
+    assert!(jobs.room().is_some());
 }
 
 /// The leader samples them, and drives meanwhile.
@@ -103,42 +99,42 @@ fn a_check_samples_a_bounded_number_of_workers_and_each_in_its_turn() {
     const BUSY: usize = 16 * 32;
     let queue = JobQueue::new(BUSY);
     let now = Instant::now();
-    let mut inner = lock(&queue.inner);
+    let mut jobs = lock(&queue.jobs);
     let sampled = Arc::new(AtomicU64::new(0));
     for _ in 0..BUSY {
         let count = AtomicU64::new(0);
         let sampled = sampled.clone();
-        let sleeps_if_asleep = move || {
+        let sample_of_it = move || {
             let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
             sampled.fetch_add(is_first.into(), Ordering::Relaxed);
             Some(1)
         };
-        let status = WorkerStatus::new(sleeps_if_asleep);
+        let status = WorkerStatus::new(sample_of_it);
         status.in_foreign_code.store(true, Ordering::Relaxed);
-        inner.begin(started(), now - LATE_AFTER, false, Some(&status));
+        jobs.begin(started(), now - LATE_AFTER, false, Some(&status));
     }
     let checks = BUSY.div_ceil(MAX_SAMPLES);
     assert!(checks > 10);
     for check in 1..=checks {
-        assert_eq!(sample(&mut inner), 0, "none is sampled twice before each was sampled once");
+        assert_eq!(sample(&mut jobs), 0, "none is sampled twice before each was sampled once");
         assert_eq!(sampled.load(Ordering::Relaxed) as usize, check * MAX_SAMPLES);
     }
-    (0..2 * checks).for_each(|_| _ = sample(&mut inner));
-    assert_eq!(sample(&mut inner), BUSY);
+    (0..2 * checks).for_each(|_| _ = sample(&mut jobs));
+    assert_eq!(sample(&mut jobs), BUSY);
 }
 
 #[test]
 fn the_sample_of_a_batch_that_has_ended_is_given_to_no_other() {
     let (queue, sleep_count) = busy();
     sleep_count.store(1, Ordering::Relaxed);
-    let mut inner = lock(&queue.inner);
+    let mut jobs = lock(&queue.jobs);
     let samples: Vec<_> =
-        inner.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
-    assert_eq!(samples, [(0, inner.busy[0].since, Some(1))]);
-    inner.end(0);
-    inner.begin(started(), Instant::now(), false, None);
-    inner.record_samples(&samples);
-    assert_eq!((inner.busy.len(), inner.busy[0].asleep), (2, None));
+        jobs.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
+    assert_eq!(samples, [(0, jobs.busy[0].since, Some(1))]);
+    jobs.end(0);
+    jobs.begin(started(), Instant::now(), false, None);
+    jobs.record_samples(&samples);
+    assert_eq!((jobs.busy.len(), jobs.busy[0].asleep), (2, None));
 }
 
 #[test]
@@ -146,16 +142,16 @@ fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let queue = JobQueue::new(BUSY);
     let now = Instant::now();
-    let mut inner = lock(&queue.inner);
-    (0..BUSY).for_each(|_| _ = inner.begin(started(), now - LATE_AFTER, false, None));
-    (0..BUSY).for_each(|place| set_blocked(&mut inner, place, true));
-    inner.growth.extras = BUSY / 2;
-    inner.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
+    let mut jobs = lock(&queue.jobs);
+    (0..BUSY).for_each(|_| _ = jobs.begin(started(), now - LATE_AFTER, false, None));
+    (0..BUSY).for_each(|place| set_blocked(&mut jobs, place, true));
+    jobs.growth.extras = BUSY / 2;
+    jobs.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
     let (mut woken, mut started) = (Vec::new(), Vec::new());
     loop {
-        let idle = inner.growth.idle.len();
-        started.push(inner.make_room());
-        woken.push(idle - inner.growth.idle.len());
+        let idle = jobs.growth.idle.len();
+        started.push(jobs.make_room());
+        woken.push(idle - jobs.growth.idle.len());
         if (woken.last(), started.last()) == (Some(&0), Some(&0)) {
             break;
         }
@@ -169,14 +165,14 @@ fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
 #[test]
 fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (queue, _) = busy();
-    let mut inner = lock(&queue.inner);
-    inner.growth.extras = 2;
-    inner.growth.idle.extend([(); 2].map(|()| thread::current()));
-    inner.wake_extra();
-    assert_eq!((inner.growth.idle.len(), inner.growth.needed), (2, 0), "two run already");
-    set_blocked(&mut inner, 0, true);
-    inner.wake_extra();
-    assert_eq!((inner.growth.idle.len(), inner.growth.needed), (1, 1));
+    let mut jobs = lock(&queue.jobs);
+    jobs.growth.extras = 2;
+    jobs.growth.idle.extend([(); 2].map(|()| thread::current()));
+    jobs.wake_extra();
+    assert_eq!((jobs.growth.idle.len(), jobs.growth.needed), (2, 0), "two run already");
+    set_blocked(&mut jobs, 0, true);
+    jobs.wake_extra();
+    assert_eq!((jobs.growth.idle.len(), jobs.growth.needed), (1, 1));
 }
 
 /// Adds a batch that was dispatched [`LATE_AFTER`] ago.
@@ -208,15 +204,15 @@ fn checks_follow_until_no_late_job_waits() {
     assert_eq!(check(start), (0, Some(MIN_INTERVAL)), "one sample");
     assert_eq!(check(start + MIN_INTERVAL / 2), (0, Some(MIN_INTERVAL / 2)), "too early");
     assert_eq!(check(start + MIN_INTERVAL), (4, Some(MIN_INTERVAL)), "both are blocked");
-    let mut inner = lock(&queue.inner);
-    (0..4).for_each(|_| _ = inner.begin(started(), start - LATE_AFTER, false, None));
-    drop(inner);
+    let mut jobs = lock(&queue.jobs);
+    (0..4).for_each(|_| _ = jobs.begin(started(), start - LATE_AFTER, false, None));
+    drop(jobs);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + MIN_INTERVAL + Duration::from_micros(after);
         assert_eq!(check(now), (0, Some(Duration::from_micros(interval.max(after / 4).min(8_000)))), "{after}");
     }
     assert_eq!(queue.extra_threads(), (4, 4));
-    let taken = lock(&queue.inner).jobs.pop_front();
+    let taken = lock(&queue.jobs).waiting.pop_front();
     assert!(taken.is_some());
     assert_eq!(check(start + Duration::from_secs(1)), (0, None), "no job waits");
 }
@@ -228,12 +224,12 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
     let sampled = Arc::downgrade(&queue);
     // A worker that has read the clock before the job was late.
     let take = move || {
-        lock(&sampled.upgrade()?.inner).take(start - LATE_AFTER / 2, None, &mut Vec::new());
+        lock(&sampled.upgrade()?.jobs).take(start - LATE_AFTER / 2, None, &mut Vec::new());
         Some(1)
     };
     let status = WorkerStatus::new(take);
     status.in_foreign_code.store(true, Ordering::Relaxed);
-    lock(&queue.inner).begin(started(), start - LATE_AFTER, false, Some(&status));
+    lock(&queue.jobs).begin(started(), start - LATE_AFTER, false, Some(&status));
     add_late(&queue, start);
     (0..2).for_each(|_| _ = queue.check(start, |_| unreachable!("one sample")));
     assert_eq!(next(&queue, start), Some(LATE_AFTER / 2));
@@ -244,13 +240,13 @@ fn a_batch_that_a_worker_takes_during_a_sample_is_checked() {
 fn a_late_job_that_the_last_worker_takes_is_checked() {
     let queue = JobQueue::new(8);
     let now = Instant::now();
-    lock(&queue.inner).idle.extend([(); 2].map(|()| thread::current()));
+    lock(&queue.jobs).idle.extend([(); 2].map(|()| thread::current()));
     add_late(&queue, now);
     queue.check(now, |_| unreachable!());
     assert_eq!(next(&queue, now), None, "one is idle, and one was woken");
-    let mut inner = lock(&queue.inner);
-    (0..2).for_each(|_| _ = inner.take(now, None, &mut Vec::new()).unwrap());
-    drop(inner);
+    let mut jobs = lock(&queue.jobs);
+    (0..2).for_each(|_| _ = jobs.take(now, None, &mut Vec::new()).unwrap());
+    drop(jobs);
     assert_eq!(next(&queue, now), Some(LATE_AFTER));
     let now = now + LATE_AFTER;
     queue.check(now, |_| unreachable!());
@@ -274,13 +270,13 @@ fn nothing_grows_beside_an_idle_worker_or_without_extra_threads() {
         let queue = JobQueue::new(limit);
         let now = Instant::now();
         add_late(&queue, now);
-        let mut inner = lock(&queue.inner);
+        let mut jobs = lock(&queue.jobs);
         if limit > 0 {
-            inner.idle.push(thread::current());
+            jobs.idle.push(thread::current());
         }
-        assert!(!inner.must_sample(now));
-        inner.idle.clear();
-        assert_eq!(inner.must_sample(now), limit > 0);
-        assert!(!inner.must_sample(now - LATE_AFTER), "the job is not late yet");
+        assert!(!jobs.must_sample(now));
+        jobs.idle.clear();
+        assert_eq!(jobs.must_sample(now), limit > 0);
+        assert!(!jobs.must_sample(now - LATE_AFTER), "the job is not late yet");
     }
 }

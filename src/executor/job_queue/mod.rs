@@ -6,7 +6,7 @@
 //! last, whose caches are warm. A worker becomes idle only under the lock under which it finds no job.
 //! **So while a worker is idle, no job waits longer than a woken worker takes to come.**
 //!
-//! A batch is *late* [a millisecond](inner::LATE_AFTER) after its dispatch or after its start. Each worker that takes a
+//! A batch is *late* [a millisecond](jobs::LATE_AFTER) after its dispatch or after its start. Each worker that takes a
 //! late job puts a copy of it back at the end of the queue, under the same lock, and wakes one more worker. So a late
 //! batch is in the queue until a worker finds nothing left of it to start, and idle workers join one after another. All
 //! copies share the cursor of the batch. A batch that is not late has one worker, because to wake another costs as much
@@ -14,7 +14,7 @@
 //!
 //! # Workers
 //!
-//! The *workers* of the own pool are threads that run [`worker_loop`](JobQueue::worker_loop) at the bottom of their
+//! The *workers* of the own pool are threads that run [`work`](JobQueue::work) at the bottom of their
 //! stacks, from their start to their end. Only this loop starts callbacks, and nothing in rayon's queues runs the loop.
 //! So a callback that waits inside `rayon::join` may run other work of rayon meanwhile, but never another callback.
 //! After each callback, the worker runs what that has `spawn`ed: a later one that blocks does not hold it up. What is
@@ -40,14 +40,14 @@
 //! | file     | concern                                                           |
 //! |----------|-------------------------------------------------------------------|
 //! | `queue`  | [`JobQueue`], and the loop of a worker                            |
-//! | `inner`  | what its lock protects, and the check                             |
+//! | `jobs`  | what its lock protects, and the check                             |
 //! | `check`  | which thread checks, and when                                     |
 //! | `growth` | how many extra threads run, and what starts them                  |
 //! | `worker` | what the queue needs of its workers, and what a check samples     |
 
 mod check;
 mod growth;
-mod inner;
+mod jobs;
 mod queue;
 mod worker;
 

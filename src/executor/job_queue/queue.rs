@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::growth::IDLE;
-use super::inner::Inner;
+use super::jobs::Jobs;
 use super::worker::{WorkerStatus, WorkerThread};
 use crate::executor::batch::Batch;
 use crate::sync::thread;
@@ -11,29 +11,29 @@ use crate::sync::{Arc, Mutex, lock};
 
 /// The queue of batches of one pool.
 pub(crate) struct JobQueue {
-    pub(super) inner: Mutex<Inner>,
+    pub(super) jobs: Mutex<Jobs>,
 }
 
 impl JobQueue {
-    /// Creates the queue of a pool whose threads run the [`worker_loop`](Self::worker_loop). While they are blocked, up
+    /// Creates the queue of a pool whose threads [`work`](Self::work). While they are blocked, up
     /// to `max_extra` extra ones do, if a thread [checks](Self::check) the queue. A borrowed pool has no such threads:
     /// it runs tickets.
     pub(crate) fn new(max_extra: usize) -> Self {
-        let mut inner = Inner::default();
-        inner.growth.limit = max_extra;
-        Self { inner: Mutex::new(inner) }
+        let mut jobs = Jobs::default();
+        jobs.growth.limit = max_extra;
+        Self { jobs: Mutex::new(jobs) }
     }
 
     /// Adds a batch, and wakes a worker for it. A borrowed pool must run one more ticket then. Drops the batch if the
     /// queue is closed.
     pub(crate) fn push(&self, batch: Arc<dyn Batch>, now: Instant) {
-        let mut inner = lock(&self.inner);
-        if inner.closed {
+        let mut jobs = lock(&self.jobs);
+        if jobs.closed {
             // The parameter `batch` is dropped after the guard.
             return;
         }
-        let woken = inner.dispatch(batch, now);
-        drop(inner);
+        let woken = jobs.dispatch(batch, now);
+        drop(jobs);
         if let Some(thread) = woken {
             thread.unpark();
         }
@@ -42,28 +42,28 @@ impl JobQueue {
     /// Runs the first job, as a ticket of a borrowed pool. Before that, calls `spawn` if one more ticket is needed.
     pub(crate) fn run_ticket(&self, spawn: impl FnOnce()) {
         let mut exhausted = Vec::new();
-        let taken = lock(&self.inner).take(Instant::now(), None, &mut exhausted);
+        let taken = lock(&self.jobs).take(Instant::now(), None, &mut exhausted);
         let Some((batch, place, is_late)) = taken else { return };
         if is_late {
             spawn();
         }
         drop(exhausted);
         batch.run(&|| ());
-        let _ended = lock(&self.inner).end(place);
+        let _ended = lock(&self.jobs).end(place);
     }
 
     /// Closes the queue: the workers end once no job is left.
     pub(crate) fn close(&self) {
-        let mut inner = lock(&self.inner);
-        inner.closed = true;
-        let Inner { idle, growth, .. } = &mut *inner;
+        let mut jobs = lock(&self.jobs);
+        jobs.closed = true;
+        let Jobs { idle, growth, .. } = &mut *jobs;
         idle.drain(..).chain(growth.idle.drain(..)).for_each(|thread| thread.unpark());
     }
 
     /// Makes the calling thread a worker until the queue is closed. An extra one also returns after some idle seconds.
-    /// Must be called at the bottom of the thread's stack. Batches and rayon's work do not unwind.
-    pub(crate) fn worker_loop<T: WorkerThread>(&self, thread: &T, is_extra: bool) {
-        let status = WorkerStatus::new(T::sleeps_if_asleep());
+    /// Must be called at the bottom of the thread's stack. No batch unwinds, nor what callbacks leave to rayon.
+    pub(crate) fn work<T: WorkerThread>(&self, thread: &T, is_extra: bool) {
+        let status = WorkerStatus::new(T::sample());
         let mut worker = Worker { queue: self, thread, is_extra, status, busy: None };
         while let Some(batch) = worker.next() {
             worker.status.run_foreign(|| {
@@ -71,7 +71,7 @@ impl JobQueue {
                 thread.after_batch();
             });
         }
-        lock(&self.inner).growth.extras -= usize::from(is_extra);
+        lock(&self.jobs).growth.extras -= usize::from(is_extra);
     }
 }
 
@@ -93,19 +93,19 @@ impl<T: WorkerThread> Worker<'_, T> {
             // Declared before the lock, so dropped after it.
             let mut exhausted = Vec::new();
             let mut _ended = None;
-            let mut inner = lock(&self.queue.inner);
-            _ended = self.busy.take().map(|place| inner.end(place));
-            let may_run = !self.is_extra || inner.room().is_some();
-            let taken = may_run.then(|| inner.take(now, Some(&self.status), &mut exhausted));
+            let mut jobs = lock(&self.queue.jobs);
+            _ended = self.busy.take().map(|place| jobs.end(place));
+            let may_run = !self.is_extra || jobs.room().is_some();
+            let taken = may_run.then(|| jobs.take(now, Some(&self.status), &mut exhausted));
             if let Some((batch, place, _)) = taken.flatten() {
                 self.busy = Some(place);
                 return Some(batch);
             }
-            if inner.closed {
+            if jobs.closed {
                 return None;
             }
-            inner.idle_list(self.is_extra).push(thread::current());
-            drop((inner, exhausted, _ended));
+            jobs.idle_list(self.is_extra).push(thread::current());
+            drop((jobs, exhausted, _ended));
             if !self.wait(self.is_extra.then_some(IDLE)) {
                 return None;
             }
@@ -118,15 +118,15 @@ impl<T: WorkerThread> Worker<'_, T> {
         let ends = timeout.map(|timeout| self.thread.now() + timeout);
         loop {
             let left = ends.map(|ends| ends.saturating_duration_since(self.thread.now()));
-            let mut inner = lock(&self.queue.inner);
-            let list = inner.idle_list(self.is_extra);
+            let mut jobs = lock(&self.queue.jobs);
+            let list = jobs.idle_list(self.is_extra);
             let this = thread::current().id();
             let Some(index) = list.iter().position(|thread| thread.id() == this) else { return true };
             if left == Some(Duration::ZERO) {
                 list.remove(index);
                 return false;
             }
-            drop(inner);
+            drop(jobs);
             self.thread.park(left);
         }
     }

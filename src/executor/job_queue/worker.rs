@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicBool, Ordering, thread};
 
-/// A thread that can run the worker loop. Scenarios implement it with their own clock, and without rayon.
+/// A thread that can be a [worker](super::JobQueue::work). Scenarios implement it with their own clock, without rayon.
 pub(crate) trait WorkerThread {
     /// Returns the present.
     fn now(&self) -> Instant {
@@ -25,22 +25,22 @@ pub(crate) trait WorkerThread {
     /// Runs all that callbacks have left to rayon.
     fn after_batch(&self) {}
 
-    /// Returns a function that any thread may call: how often the calling thread has gone to sleep, if it is asleep then.
-    /// `None` if it is awake or that is unknown.
-    fn sleeps_if_asleep() -> impl Fn() -> Option<u64> + Send + Sync + 'static;
+    /// Returns a function that any thread may call. It samples the calling thread: how often that has gone to sleep, if
+    /// it is asleep. `None` if it is awake or that is unknown.
+    fn sample() -> impl Fn() -> Option<u64> + Send + Sync + 'static;
 }
 
 /// What a check samples of a worker.
 pub(super) struct WorkerStatus {
-    /// See [`WorkerThread::sleeps_if_asleep`].
-    sleeps_if_asleep: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    /// The worker is inside a callback or rayon's work.
+    /// See [`WorkerThread::sample`].
+    sample: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// The worker is inside a callback, or runs what callbacks have left to rayon.
     pub(super) in_foreign_code: AtomicBool,
 }
 
 impl WorkerStatus {
-    pub(super) fn new(sleeps_if_asleep: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { sleeps_if_asleep: Box::new(sleeps_if_asleep), in_foreign_code: AtomicBool::new(false) })
+    pub(super) fn new(sample: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { sample: Box::new(sample), in_foreign_code: AtomicBool::new(false) })
     }
 
     /// Runs `f`, which is foreign code.
@@ -54,6 +54,6 @@ impl WorkerStatus {
     /// Returns how often the thread has gone to sleep, if it is asleep inside foreign code.
     pub(super) fn sample(&self) -> Option<u64> {
         let is_inside = || self.in_foreign_code.load(Ordering::Relaxed);
-        is_inside().then(|| (self.sleeps_if_asleep)()).flatten().filter(|_| is_inside())
+        is_inside().then(|| (self.sample)()).flatten().filter(|_| is_inside())
     }
 }

@@ -48,12 +48,16 @@ impl Wake for RecordingWaker {
 }
 
 impl PolledSleep {
-    /// Creates a sleep and polls it once; `None` if it has elapsed then.
+    /// Creates a sleep and polls it once; `None` if it has elapsed then, or if no timer was accepted for it.
     pub fn start(timer: &Timer, delay: Duration, record: &'static TimerRecord) -> Option<Self> {
         record.mark(mark::SLEEPS);
         record.set_earliest(earliest(delay));
         let mut polled = Self { sleep: timer.sleep(delay), record };
-        polled.poll().then(|| {
+        let mut waker = Arc::new(RecordingWaker(record));
+        // The timer has the waker, or has called it.
+        let accepted = polled.poll_with(waker.clone().into())
+            && (Arc::get_mut(&mut waker).is_none() || record.has(mark::ENDED) || record.runs.load(Relaxed) > 0);
+        accepted.then(|| {
             record.mark(mark::ACCEPTED);
             polled
         })
@@ -61,7 +65,10 @@ impl PolledSleep {
 
     /// Polls the sleep with a new waker. Returns whether it is pending.
     pub fn poll(&mut self) -> bool {
-        let waker = Waker::from(Arc::new(RecordingWaker(self.record)));
+        self.poll_with(Arc::new(RecordingWaker(self.record)).into())
+    }
+
+    fn poll_with(&mut self, waker: Waker) -> bool {
         let mut poll = || Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&waker)) == Poll::Pending;
         WOKEN_BY_POLL.set(Some(0));
         let mut pending = poll();

@@ -43,12 +43,16 @@ impl Harness {
         Self::closed(state, caller)
     }
 
-    /// Drops the last clone of the timer. That shuts it down, and drops every closure instead of handing it back.
+    /// Drops the intervals and the last clone of the timer. That shuts it down, and drops every closure instead of handing
+    /// it back.
     pub fn drop_timer<'a>(
         &'a self,
         mut state: MutexGuard<'a, HarnessState>,
         caller: Caller,
     ) -> MutexGuard<'a, HarnessState> {
+        if !self.drop_intervals(&mut state, caller) {
+            return state;
+        }
         let Some(timer) = state.timer.take() else { return state };
         let weak = timer.downgrade();
         let again = self.close(state);

@@ -18,7 +18,10 @@ pub struct SleepSlot {
     /// The task that polled last.
     polled: Option<usize>,
     registration: Registration,
-    budget: Budget,
+    /// The deadline was set after the shutdown, so that no thread wakes the task for it.
+    after_shutdown: bool,
+    /// The future has been pending since its deadline was set or since it was ready, and so the next poll does not yield.
+    has_waited: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -29,17 +32,6 @@ enum Registration {
     Registered { timer: Id, task: usize },
     /// A poll was ready.
     Elapsed,
-}
-
-/// Whether the next poll may be ready without having been pending, by the thread's budget of such completions.
-#[derive(Clone, Copy)]
-enum Budget {
-    /// It may, except when the budget is used up.
-    MayYield,
-    /// It may not: the deadline was set after the shutdown.
-    MustYield,
-    /// It has been pending, and so it may.
-    HasWaited,
 }
 
 /// At least so many polls are ready at once for each one that yields.
@@ -53,9 +45,14 @@ thread_local! {
 impl SleepSlot {
     pub fn new(harness: &Arc<Harness>, oracle: &Oracle, future: TestFuture, deadline: Deadline) -> Self {
         let due = oracle.due(deadline);
-        let budget = Budget::set(oracle);
         let tasks = [(); 2].map(|()| Task::new(harness));
-        Self { future, deadline, due, tasks, polled: None, registration: Registration::Unregistered, budget }
+        let registration = Registration::Unregistered;
+        let after_shutdown = oracle.is_shut_down;
+        Self { future, deadline, due, tasks, polled: None, registration, after_shutdown, has_waited: false }
+    }
+
+    pub fn is_interval(&self) -> bool {
+        matches!(self.future, TestFuture::Interval { .. })
     }
 
     /// The pending timer of the future.
@@ -75,12 +72,13 @@ impl SleepSlot {
     }
 
     fn is_elapsed(&self, oracle: &Oracle) -> bool {
-        let elapsed = match self.registration {
+        match self.registration {
+            Registration::Elapsed => true,
+            _ if self.after_shutdown => matches!(self.future, TestFuture::Sleep(_)) && oracle.is_reached(self.due),
+            _ if oracle.is_shut_down => true,
             Registration::Unregistered => oracle.is_reached(self.due),
             Registration::Registered { .. } => self.timer(oracle).is_none_or(|timer| oracle.is_due(timer)),
-            Registration::Elapsed => true,
-        };
-        elapsed || oracle.is_shut_down
+        }
     }
 
     /// Polls the future. Returns whether it must not be polled again.
@@ -97,7 +95,7 @@ impl SleepSlot {
         let yielded = self.yields(oracle, polled.is_ready());
         let ready = self.is_elapsed(oracle) && !yielded;
         assert_eq!((polled.is_ready(), woken), (ready, yielded), "the future with the timer {:?}", self.timer(oracle));
-        self.budget = if ready { Budget::MayYield } else { Budget::HasWaited };
+        self.has_waited = !ready;
         if ready && let Some(timer) = self.timer(oracle) {
             // The deadline has passed, and the driver has not fired the timer yet.
             oracle.complete(timer);
@@ -105,7 +103,7 @@ impl SleepSlot {
         self.registration = match self.registration {
             _ if ready => Registration::Elapsed,
             Registration::Registered { timer, .. } => Registration::Registered { timer, task },
-            Registration::Unregistered | Registration::Elapsed if yielded => self.registration,
+            Registration::Unregistered | Registration::Elapsed if yielded || self.after_shutdown => self.registration,
             Registration::Unregistered | Registration::Elapsed => {
                 Registration::Registered { timer: oracle.sleep(self.deadline, self.due), task }
             }
@@ -118,22 +116,18 @@ impl SleepSlot {
 
     /// Whether a poll is pending once although the future is elapsed.
     fn yields(&self, oracle: &Oracle, ready: bool) -> bool {
-        self.is_elapsed(oracle)
-            && match self.budget {
-                Budget::MayYield if ready => {
-                    READY_AT_ONCE.set(READY_AT_ONCE.get() + 1);
-                    false
-                }
-                Budget::MayYield => {
-                    assert!(
-                        READY_AT_ONCE.replace(0) >= MIN_READY_PER_YIELD,
-                        "a poll yields although the budget is not used up"
-                    );
-                    true
-                }
-                Budget::MustYield => true,
-                Budget::HasWaited => false,
-            }
+        if !self.is_elapsed(oracle) || self.has_waited {
+            return false;
+        }
+        if ready {
+            READY_AT_ONCE.set(READY_AT_ONCE.get() + 1);
+        } else {
+            assert!(
+                READY_AT_ONCE.replace(0) >= MIN_READY_PER_YIELD,
+                "a poll yields although the budget is not used up"
+            );
+        }
+        !ready
     }
 
     /// Checks the output of a poll. Returns whether the future must not be polled again.
@@ -141,7 +135,7 @@ impl SleepSlot {
         let is_reached = oracle.is_reached(self.due);
         match (&self.future, output) {
             (TestFuture::Sleep(_), Output::Slept { by_shutdown }) => {
-                assert!(if by_shutdown { oracle.is_shut_down } else { is_reached });
+                assert!(if by_shutdown { oracle.is_shut_down && !self.after_shutdown } else { is_reached });
                 false
             }
             (TestFuture::Timeout(_), Output::Elapsed { by_shutdown }) => {
@@ -153,8 +147,7 @@ impl SleepSlot {
                 assert_eq!(tick, harness.instant(due));
                 let next = missed.next(due, oracle.now, *period);
                 self.set(oracle, next);
-                self.registration = Registration::Unregistered;
-                self.budget = Budget::set(oracle);
+                self.begin_anew(oracle);
                 false
             }
             (_, output) => panic!("{output:?} of another kind of future"),
@@ -184,12 +177,17 @@ impl SleepSlot {
         match self.timer(oracle) {
             Some(timer) => {
                 assert!(oracle.reset(timer, Some(deadline)));
-                if oracle.is_due(timer) {
-                    self.budget = Budget::MayYield;
-                }
+                self.has_waited &= !oracle.is_due(timer);
             }
-            None => (self.registration, self.budget) = (Registration::Unregistered, Budget::set(oracle)),
+            None => self.begin_anew(oracle),
         }
+    }
+
+    /// The next poll registers the timer, as no timer is pending.
+    fn begin_anew(&mut self, oracle: &Oracle) {
+        self.registration = Registration::Unregistered;
+        self.after_shutdown = oracle.is_shut_down;
+        self.has_waited = false;
     }
 
     /// Completes the inner future of a timeout, which wakes the task that polled last.
@@ -227,11 +225,5 @@ impl SleepSlot {
             }
             TestFuture::Timeout(_) => {}
         }
-    }
-}
-
-impl Budget {
-    fn set(oracle: &Oracle) -> Self {
-        if oracle.is_shut_down { Self::MustYield } else { Self::MayYield }
     }
 }

@@ -91,6 +91,19 @@ impl Harness {
         sleeps.iter_mut().filter_map(Option::take).for_each(|sleep| sleep.clear(oracle, Caller::Program));
     }
 
+    /// Drops all intervals, or none if the waker of one may be called at this moment. Returns whether none is left.
+    pub fn drop_intervals(&self, state: &mut HarnessState, caller: Caller) -> bool {
+        let HarnessState { sleeps, oracle, .. } = state;
+        let may_go = |sleep: &SleepSlot| !sleep.is_interval() || !self.may_be_woken_now(sleep, oracle, caller);
+        let may_all_go = sleeps.iter().flatten().all(may_go);
+        for slot in sleeps.iter_mut().filter(|_| may_all_go) {
+            if let Some(interval) = slot.take_if(|sleep| sleep.is_interval()) {
+                interval.clear(oracle, caller);
+            }
+        }
+        may_all_go
+    }
+
     pub fn check_sleep(&self, sleep: &SleepSlot, oracle: &Oracle, caller: Caller) {
         if !self.may_be_woken_now(sleep, oracle, caller) {
             sleep.check(oracle, self);

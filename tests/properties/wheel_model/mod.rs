@@ -76,6 +76,8 @@ pub struct Model {
     pub now: u64,
     /// In order of insertion or reset.
     pub entries: Vec<Entry>,
+    /// For each occupied slot, the least deadline of the entries that were placed there since it was empty.
+    least: BTreeMap<Position, u64>,
     stale: Vec<Key>,
     values: u64,
 }
@@ -85,6 +87,18 @@ impl Model {
         let waits = deadline > self.now;
         let position = waits.then(|| slot(&self.geometry, self.now, deadline));
         self.entries.push(Entry { key, value, deadline, position });
+        self.place();
+    }
+
+    /// Updates the least deadline of each slot.
+    fn place(&mut self) {
+        self.least.retain(|slot, _| self.entries.iter().any(|entry| entry.position == Some(*slot)));
+        for entry in &self.entries {
+            if let Some(slot) = entry.position {
+                let least = self.least.entry(slot).or_insert(entry.deadline);
+                *least = entry.deadline.min(*least);
+            }
+        }
     }
 
     fn entry_index(&self, index: u16) -> Option<usize> {
@@ -94,6 +108,7 @@ impl Model {
     fn take(&mut self, index: usize) -> Entry {
         let entry = self.entries.remove(index);
         self.stale.push(entry.key);
+        self.place();
         entry
     }
 
@@ -114,14 +129,15 @@ impl Model {
                 entry.position = Some(slot(&self.geometry, first, entry.deadline));
             }
         }
+        self.place();
         self.stale.extend(expired.iter().map(|entry| entry.key));
         expired.sort_by_key(|entry| entry.position.map(|_| (entry.deadline, entry.value)));
         expired.iter().map(|entry| (entry.deadline, entry.value)).collect()
     }
 
-    fn next_event(&self) -> Option<u64> {
-        let event = |entry: &Entry| entry.position.map_or(self.now, |(_, first, _)| first);
-        self.entries.iter().map(event).min()
+    fn next_deadline(&self) -> Option<u64> {
+        let is_due = self.entries.iter().any(|entry| entry.position.is_none());
+        if is_due { Some(self.now) } else { self.least.values().min().copied() }
     }
 }
 
@@ -141,7 +157,7 @@ pub fn check(wheel: &mut Wheel<u64>, model: &Model) {
 
     let next = wheel.next_deadline();
     let earliest = model.entries.iter().map(|entry| entry.deadline).min();
-    assert_eq!(next, model.next_event());
+    assert_eq!(next, model.next_deadline());
     assert!(earliest.is_none_or(|earliest| next <= Some(earliest.max(model.now))));
 
     for entry in &model.entries {
@@ -175,6 +191,7 @@ pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
             if let Some(index) = model.entry_index(index) {
                 let deadline = when.tick(model.now);
                 let entry = model.entries.remove(index);
+                model.place();
                 assert!(wheel.reset(entry.key, deadline));
                 model.add(entry.key, entry.value, deadline);
             }
@@ -205,6 +222,7 @@ pub fn apply(wheel: &mut Wheel<u64>, model: &mut Model, operation: Operation) {
         Operation::Clear => {
             wheel.clear();
             model.stale.extend(model.entries.drain(..).map(|entry| entry.key));
+            model.place();
         }
         Operation::ShrinkToFit => wheel.shrink_to_fit(),
     }
@@ -220,6 +238,7 @@ pub fn advance(wheel: &mut Wheel<u64>, model: &mut Model, target: u64) {
 
 pub fn set_up(start: u64, geometry: Vec<usize>) -> (Wheel<u64>, Model) {
     let wheel = Wheel::with_levels(start, &geometry).expect("valid levels");
-    let model = Model { geometry, now: start, entries: Vec::new(), stale: Vec::new(), values: 0 };
+    let model =
+        Model { geometry, now: start, entries: Vec::new(), least: BTreeMap::new(), stale: Vec::new(), values: 0 };
     (wheel, model)
 }

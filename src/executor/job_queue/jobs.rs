@@ -19,9 +19,9 @@ const RETAINED_JOBS: usize = 1 << 8;
 
 /// What the queue's lock protects.
 #[derive(Default)]
-pub(super) struct Inner {
+pub(super) struct Jobs {
     /// Batches that wait for a worker, each with the time of its dispatch or of its start.
-    pub(super) jobs: VecDeque<(Arc<dyn Batch>, Instant)>,
+    pub(super) waiting: VecDeque<(Arc<dyn Batch>, Instant)>,
     pub(super) busy: Slab<BusyWorker>,
     /// The idle workers of the pool; the last one became idle last.
     pub(super) idle: Vec<Thread>,
@@ -54,13 +54,13 @@ pub(super) fn is_late(since: Instant, now: Instant) -> bool {
     since + LATE_AFTER <= now
 }
 
-impl Inner {
+impl Jobs {
     /// Adds a batch that a thread dispatches. Returns the worker to wake for it.
     pub(super) fn dispatch(&mut self, batch: Arc<dyn Batch>, now: Instant) -> Option<Thread> {
         // Another thread may have read the clock later, and have come first.
         self.dispatched_at = self.dispatched_at.max(Some(now));
         self.check_by(now + LATE_AFTER);
-        self.jobs.push_back((batch, now));
+        self.waiting.push_back((batch, now));
         self.call_worker()
     }
 
@@ -89,7 +89,7 @@ impl Inner {
         if !self.has_job(now, exhausted) {
             return None;
         }
-        let (batch, since) = self.jobs.pop_front()?;
+        let (batch, since) = self.waiting.pop_front()?;
         let is_late = is_late(since, now);
         if is_late {
             self.add_late(batch.clone(), since);
@@ -101,7 +101,7 @@ impl Inner {
 
     /// Adds a job that is late, and wakes a worker for it.
     fn add_late(&mut self, batch: Arc<dyn Batch>, since: Instant) {
-        self.jobs.push_back((batch, since));
+        self.waiting.push_back((batch, since));
         if let Some(worker) = self.call_worker() {
             worker.unpark();
         }
@@ -111,14 +111,14 @@ impl Inner {
     /// drops `exhausted` without the lock.
     pub(super) fn has_job(&mut self, now: Instant, exhausted: &mut Vec<Arc<dyn Batch>>) -> bool {
         // A young batch is not read: no worker has started it.
-        while self.jobs.front().is_some_and(|(batch, since)| is_late(*since, now) && batch.is_exhausted()) {
-            exhausted.extend(self.jobs.pop_front().map(|(batch, _)| batch));
+        while self.waiting.front().is_some_and(|(batch, since)| is_late(*since, now) && batch.is_exhausted()) {
+            exhausted.extend(self.waiting.pop_front().map(|(batch, _)| batch));
         }
-        let capacity = self.jobs.capacity();
-        if capacity > RETAINED_JOBS && self.jobs.len() < capacity / 4 {
-            self.jobs.shrink_to(capacity / 2);
+        let capacity = self.waiting.capacity();
+        if capacity > RETAINED_JOBS && self.waiting.len() < capacity / 4 {
+            self.waiting.shrink_to(capacity / 2);
         }
-        !self.jobs.is_empty()
+        !self.waiting.is_empty()
     }
 
     /// Records that a worker starts a batch. Returns its place among the busy ones.
@@ -162,5 +162,5 @@ impl Inner {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "inner_tests.rs"]
+#[path = "jobs_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The processor time of a thread: a module of its own, because only tests of adapters use it.
+//! The processor time of a thread: a module of its own, because few tests use it.
 
 use std::time::Duration;
 

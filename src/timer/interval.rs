@@ -1,13 +1,14 @@
 //! Ticks with a fixed period, for tasks to await.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use super::Sleep;
+use super::timer::Timer;
 use crate::clock::duration_of;
+use crate::future::Sleep;
 
 /// How late a tick may be without counting as missed: tokio's tolerance.
 const LATE: Duration = Duration::from_millis(5);
@@ -18,9 +19,9 @@ const LATE: Duration = Duration::from_millis(5);
 /// that is due while no task awaits it completes at the next call of [`tick`](Self::tick). [`MissedTickBehavior`]
 /// decides about the ticks after it.
 ///
-/// When the service is shut down, a pending tick completes at once, before its instant; see
-/// [`is_shutdown`](Self::is_shutdown). Each later tick is pending once, wakes its task, and completes when it is polled
-/// again. As a `Stream` (feature `futures-core`) the interval ends.
+/// An interval keeps the service alive, as a clone of its [`Timer`] does, and the drop of the last one is a shutdown. When
+/// the service is shut down by a call, the next tick completes at once, before its instant; see
+/// [`is_shutdown`](Self::is_shutdown). No tick comes after that. As a `Stream` (feature `futures-core`) the interval ends.
 ///
 /// An `Interval` is [`Unpin`]: it can be moved between polls.
 ///
@@ -40,7 +41,9 @@ const LATE: Duration = Duration::from_millis(5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Interval {
+    /// Is dropped before the timer, whose drop may be a shutdown.
     sleep: Sleep,
+    timer: Timer,
     period: Duration,
     behavior: MissedTickBehavior,
 }
@@ -81,9 +84,9 @@ impl Interval {
     /// # Panics
     /// Panics if the period is zero.
     #[track_caller]
-    pub(crate) fn new(first: Sleep, period: Duration) -> Self {
+    pub(super) fn new(timer: &Timer, start: Instant, period: Duration) -> Self {
         assert!(!period.is_zero(), "a period of zero: give an interval a longer one");
-        Self { sleep: first, period, behavior: MissedTickBehavior::default() }
+        Self { sleep: timer.sleep_until(start), timer: timer.clone(), period, behavior: MissedTickBehavior::default() }
     }
 
     /// Completes at the next tick, and returns the instant for which that tick was scheduled.
@@ -126,9 +129,9 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.sleep).poll(context));
+        ready!(self.sleep.poll_served(context));
         let due = self.sleep.deadline();
-        let now = self.sleep.ticks().now();
+        let now = self.timer.now();
         let late = now.saturating_duration_since(due);
         let beyond_grid = || duration_of(late.as_nanos() % self.period.as_nanos());
         let (from, delay) = match self.behavior {
@@ -142,8 +145,8 @@ impl Interval {
 
     /// Schedules the next tick one period from now. Later ticks follow it, one period apart.
     ///
-    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown,
-    /// the next tick is pending once and then completes, whatever its instant.
+    /// The waker of a pending poll stays in place. Lock-free, in constant time, as [`Sleep::reset`]. After a shutdown, no
+    /// tick comes.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -273,7 +276,7 @@ impl Interval {
         self.behavior = behavior;
     }
 
-    /// Returns whether the service has been shut down. If so, no tick waits for its instant.
+    /// Returns whether the service has been shut down. If so, at most one tick completes, before its instant.
     ///
     /// ```
     /// use corewheel::Timer;
@@ -293,7 +296,7 @@ impl Interval {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.sleep.is_closed()
+        self.timer.is_shutdown()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Unit tests of `inner`.
+//! Unit tests of `jobs`.
 
 use super::super::JobQueue;
 use super::*;
@@ -9,13 +9,13 @@ use crate::sync::{AtomicBool, Ordering, lock, thread};
 impl JobQueue {
     /// Calls `f` under the lock.
     pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _locked = lock(&self.inner);
+        let _locked = lock(&self.jobs);
         f()
     }
 
     /// Counts an extra thread that a test starts.
     pub(crate) fn expect_extra(&self) {
-        lock(&self.inner).growth.extras += 1;
+        lock(&self.jobs).growth.extras += 1;
     }
 }
 
@@ -24,15 +24,15 @@ fn batch() -> Arc<Callbacks> {
 }
 
 /// Takes the next job, and returns its batch and whether it is late.
-fn take(inner: &mut Inner, now: Instant) -> Option<(Arc<dyn Batch>, bool)> {
-    let (batch, place, is_late) = inner.take(now, None, &mut Vec::new())?;
-    inner.end(place);
+fn take(jobs: &mut Jobs, now: Instant) -> Option<(Arc<dyn Batch>, bool)> {
+    let (batch, place, is_late) = jobs.take(now, None, &mut Vec::new())?;
+    jobs.end(place);
     Some((batch, is_late))
 }
 
-fn check(inner: &mut Inner, now: Instant) -> (Option<Duration>, usize) {
-    let added = inner.check(now, &mut Vec::new());
-    (inner.check_at.map(|at| at - now), added)
+fn check(jobs: &mut Jobs, now: Instant) -> (Option<Duration>, usize) {
+    let added = jobs.check(now, &mut Vec::new());
+    (jobs.check_at.map(|at| at - now), added)
 }
 
 fn is(taken: Option<(Arc<dyn Batch>, bool)>, batch: &Arc<Callbacks>, late: bool) -> bool {
@@ -47,16 +47,16 @@ fn a_late_job_is_put_back_until_it_is_exhausted() {
     let now = start + LATE_AFTER;
     queue.push(late.clone(), start);
     queue.push(young.clone(), now);
-    let mut inner = lock(&queue.inner);
-    inner.idle.extend([(); 2].map(|()| thread::current()));
-    assert!(is(take(&mut inner, now), &late, true));
-    assert_eq!(inner.idle.len(), 1, "one more worker is woken");
-    assert!(is(take(&mut inner, now), &young, false), "the late one is behind it");
-    assert!(is(take(&mut inner, now), &late, true));
-    assert_eq!(inner.idle.len(), 0);
+    let mut jobs = lock(&queue.jobs);
+    jobs.idle.extend([(); 2].map(|()| thread::current()));
+    assert!(is(take(&mut jobs, now), &late, true));
+    assert_eq!(jobs.idle.len(), 1, "one more worker is woken");
+    assert!(is(take(&mut jobs, now), &young, false), "the late one is behind it");
+    assert!(is(take(&mut jobs, now), &late, true));
+    assert_eq!(jobs.idle.len(), 0);
     late.run(&|| ());
     let mut exhausted = Vec::new();
-    assert!(inner.take(now, None, &mut exhausted).is_none());
+    assert!(jobs.take(now, None, &mut exhausted).is_none());
     assert_eq!((exhausted.len(), Arc::strong_count(&late)), (1, 2), "the caller drops it");
 }
 
@@ -65,9 +65,9 @@ fn the_queue_of_a_burst_does_not_keep_its_length() {
     let queue = JobQueue::new(0);
     let start = Instant::now();
     (0..4000).for_each(|_| queue.push(batch(), start));
-    let mut inner = lock(&queue.inner);
-    (0..3990).for_each(|_| assert!(take(&mut inner, start).is_some()));
-    assert!(inner.jobs.capacity() <= 2 * RETAINED_JOBS, "{}", inner.jobs.capacity());
+    let mut jobs = lock(&queue.jobs);
+    (0..3990).for_each(|_| assert!(take(&mut jobs, start).is_some()));
+    assert!(jobs.waiting.capacity() <= 2 * RETAINED_JOBS, "{}", jobs.waiting.capacity());
 }
 
 #[test]
@@ -77,17 +77,17 @@ fn a_batch_that_takes_long_is_assisted_once() {
     let start = Instant::now();
     let now = start + LATE_AFTER;
     queue.push(slow.clone(), start);
-    let mut inner = lock(&queue.inner);
-    assert_eq!(check(&mut inner, start), (Some(LATE_AFTER), 0), "it may be taken in time");
-    let place = inner.take(start, None, &mut Vec::new()).unwrap().1;
-    assert_eq!(check(&mut inner, start + LATE_AFTER / 2), (Some(LATE_AFTER / 2), 0));
-    assert_eq!(check(&mut inner, now), (None, 1));
-    assert_eq!(check(&mut inner, now), (None, 0), "no worker is idle");
-    assert!(is(take(&mut inner, now), &slow, true));
-    assert_eq!(check(&mut inner, now), (None, 0), "who takes it late puts it back");
+    let mut jobs = lock(&queue.jobs);
+    assert_eq!(check(&mut jobs, start), (Some(LATE_AFTER), 0), "it may be taken in time");
+    let place = jobs.take(start, None, &mut Vec::new()).unwrap().1;
+    assert_eq!(check(&mut jobs, start + LATE_AFTER / 2), (Some(LATE_AFTER / 2), 0));
+    assert_eq!(check(&mut jobs, now), (None, 1));
+    assert_eq!(check(&mut jobs, now), (None, 0), "no worker is idle");
+    assert!(is(take(&mut jobs, now), &slow, true));
+    assert_eq!(check(&mut jobs, now), (None, 0), "who takes it late puts it back");
     slow.run(&|| ());
-    inner.end(place);
-    assert!(take(&mut inner, now).is_none());
+    jobs.end(place);
+    assert!(take(&mut jobs, now).is_none());
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn an_exhausted_batch_is_not_assisted() {
     let slow = batch();
     let start = Instant::now();
     queue.push(slow.clone(), start);
-    let mut inner = lock(&queue.inner);
-    assert!(inner.take(start, None, &mut Vec::new()).is_some());
+    let mut jobs = lock(&queue.jobs);
+    assert!(jobs.take(start, None, &mut Vec::new()).is_some());
     slow.run(&|| ());
-    inner.idle.push(thread::current());
-    assert_eq!((check(&mut inner, start + LATE_AFTER), inner.jobs.len()), ((None, 0), 0));
+    jobs.idle.push(thread::current());
+    assert_eq!((check(&mut jobs, start + LATE_AFTER), jobs.waiting.len()), ((None, 0), 0));
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn a_dispatch_that_comes_late_delays_no_check_of_a_later_one() {
     let start = Instant::now();
     queue.push(batch(), start + LATE_AFTER);
     queue.push(batch(), start);
-    let mut inner = lock(&queue.inner);
-    assert_eq!(check(&mut inner, start + LATE_AFTER), (Some(LATE_AFTER), 0));
+    let mut jobs = lock(&queue.jobs);
+    assert_eq!(check(&mut jobs, start + LATE_AFTER), (Some(LATE_AFTER), 0));
 }
 
 /// The check after the dispatch may have come before it.
@@ -124,9 +124,9 @@ fn a_worker_that_takes_a_job_calls_for_a_check() {
         let is_woken = Arc::new(AtomicBool::new(false));
         let woken = is_woken.clone();
         queue.set_waker(move || woken.store(true, Ordering::Relaxed));
-        let mut inner = lock(&queue.inner);
-        inner.check_at = at;
-        assert!(take(&mut inner, now).is_some());
-        assert_eq!((is_woken.load(Ordering::Relaxed), inner.check_at), (expected, Some(soon)), "{at:?}");
+        let mut jobs = lock(&queue.jobs);
+        jobs.check_at = at;
+        assert!(take(&mut jobs, now).is_some());
+        assert_eq!((is_woken.load(Ordering::Relaxed), jobs.check_at), (expected, Some(soon)), "{at:?}");
     }
 }
