@@ -15,6 +15,7 @@
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::future;
 use std::hint::black_box;
 use std::path::Path;
 use std::pin::Pin;
@@ -52,11 +53,11 @@ cargo bench -p benches --bench instructions -- --check
 
 Only the calling thread is counted. *Tick by tick* is 20,000 values in 131,072 ticks. The timer is in virtual time, so
 that the driver's visits do not depend on the time of day. A firing is one of 20,000 in one call of `Driver::drive`,
-which takes real time.
+which takes real time. Its tick is so long that the timers wait in the same slot in every run.
 ";
 
 /// The operations, each with its name in the table.
-const CASES: [(&str, fn()); 9] = [
+const CASES: [(&str, fn()); 12] = [
     ("Wheel::insert", || in_chunks(true)),
     ("Wheel::remove", || in_chunks(false)),
     ("Wheel::advance, all in one tick", || advance(1)),
@@ -65,7 +66,10 @@ const CASES: [(&str, fn()); 9] = [
     ("Timer: reset to a later deadline", reset),
     ("Timer: firing, inline", fire),
     ("Sleep: new + poll + drop", sleep),
-    ("Sleep: reset to a later deadline", reset_sleep),
+    ("Sleep: reset to a later deadline", || reset_sleep(false)),
+    ("Sleep: reset + poll", || reset_sleep(true)),
+    ("Timeout of a ready future", || timeout(future::ready(()), true)),
+    ("Timeout of a pending future", || timeout(future::pending::<()>(), false)),
 ];
 
 fn main() -> ExitCode {
@@ -215,17 +219,19 @@ fn pairs(end: fn(TimerHandle)) {
 
 /// Measures what a loop that drives does for each timer, from the wheel to the end of the run.
 fn fire() {
-    let builder = Timer::builder().shards(1).executor(Executor::Inline);
+    const TICK: Duration = Duration::from_millis(200);
+    // In the middle of a tick, however long it takes to build the timer.
+    let due = Instant::now() + 20 * TICK + TICK / 2;
+    let builder = Timer::builder().shards(1).executor(Executor::Inline).tick(TICK);
     let timer = builder.build().expect("the timer starts");
     let mut driver = timer.take_driver().expect("no loop has it yet");
-    let due = Instant::now() + Duration::from_secs(4);
     let connection = Arc::default();
     let schedule = |connection: Arc<()>| timer.schedule_at(due, move || drop(connection)).expect("the timer is open");
     let _handles: Vec<_> = (0..TIMES).map(|_| schedule(Arc::clone(&connection))).collect();
     // Links all.
     while driver.next_wakeup().is_some_and(|at| at <= Instant::now()) {}
     assert!(Instant::now() < due, "the machine is too slow");
-    thread::sleep(due.saturating_duration_since(Instant::now()) + Duration::from_millis(2));
+    thread::sleep(due.saturating_duration_since(Instant::now()) + TICK);
     let mut fired = 0;
     measured(|| {
         while fired < TIMES {
@@ -245,9 +251,14 @@ fn reset() {
     });
 }
 
+/// Returns whether the future is ready.
+fn poll(future: &mut (impl Future + Unpin)) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
 fn polled(timer: &Timer) -> Sleep {
     let mut sleep = timer.sleep(MINUTE);
-    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(!poll(&mut sleep));
     sleep
 }
 
@@ -261,12 +272,24 @@ fn sleep() {
     });
 }
 
-fn reset_sleep() {
+fn reset_sleep(and_poll: bool) {
     let timer = in_virtual_time();
     let mut sleep = polled(&timer);
     measured(|| {
         for _ in 0..TIMES {
             Pin::new(&mut sleep).reset_after(MINUTE);
+            assert!(!and_poll || !poll(&mut sleep));
+        }
+    });
+}
+
+/// Measures a timeout that is made, polled once and dropped.
+fn timeout(future: impl Future + Clone + Unpin, is_ready: bool) {
+    let timer = in_virtual_time();
+    drop(polled(&timer));
+    measured(|| {
+        for _ in 0..TIMES {
+            assert_eq!(poll(&mut timer.timeout(MINUTE, future.clone())), is_ready);
         }
     });
 }

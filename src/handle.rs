@@ -76,7 +76,7 @@ impl TimerHandle {
     /// Returns the tick of the deadline, also after the timer has ended.
     pub(crate) fn last_tick(&self) -> u64 {
         let (shard, entry) = self.parts();
-        entry.deadline(shard.ticks.now_tick())
+        entry.state().deadline(shard.ticks.now_tick())
     }
 
     /// Cancels the timer: its callback will not run, or will not run again.

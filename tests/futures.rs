@@ -302,6 +302,7 @@ fn a_shutdown_completes_pending_futures() {
     assert_eq!(ready(&mut timeout, &task), None);
     assert_eq!(timer.shutdown().len(), 0, "a sleep is not handed back");
     assert_eq!(task.woken(), 2);
+    assert!([&pending, &unpolled].iter().all(|sleep| sleep.is_shutdown() && sleep.is_elapsed()), "without a poll");
     for sleep in [&mut pending, &mut unpolled] {
         assert_eq!(ready(sleep, &task), Some(()));
         assert!(sleep.is_shutdown() && sleep.is_elapsed());

@@ -14,7 +14,7 @@ use crate::extra::beside::Beside;
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
 use crate::extra::heap_queue::HeapQueue;
 use crate::extra::noop::Noop;
-use crate::extra::setting::{Custom, Fine, Inline, Prompt, Rayon, Shards};
+use crate::extra::setting::{Coarse, Custom, Fine, Inline, Prompt, Rayon, Shards};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
 use crate::queue::heap::Heap;
@@ -98,6 +98,7 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
         ListedContender::from_contender::<CoreWheel<Inline>>()
             .only(|workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8 | Workload::W10)),
+        ListedContender::from_contender::<CoreWheel<Coarse>>().only(|workload| workload == Workload::W10),
         ListedContender::from_contender::<CoreWheel<Prompt>>().only(|workload| workload == Workload::W10),
         ListedContender::from_contender::<CoreWheel<Rayon>>().only(fires),
         ListedContender::from_contender::<CoreWheel<Custom>>().only(fires),

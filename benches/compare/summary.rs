@@ -17,7 +17,7 @@ struct Row {
     figure: &'static str,
 }
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 26] = [
     row("w1", "schedule and cancel, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
     row("w1", "schedule and cancel, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
     row("w2", "schedule 10^6 from 2 threads, ns", "10^6 timers", "ns a schedule"),
@@ -37,6 +37,10 @@ const ROWS: [Row; 22] = [
     row("w7", "schedule and cancel beside 10^7, ns", "10^7 standing", "ns a pair"),
     row("w7", "the longest call beside 10^6, ns", "10^6 standing", "ns a call, max"),
     row("w8", "4 of 1,000 callbacks sleep: lateness of the last other, ms", "4 of 1000 sleep 200ms", "ms late, max"),
+    row("w10", "500/s: p50 lateness, ms", "500 timers a second", "ms late, p50"),
+    row("w10", "the same: CPU per timer, µs", "500 timers a second", "CPU µs a timer"),
+    row("w10", "10k/s: p50 lateness, ms", "10000 timers a second", "ms late, p50"),
+    row("w10", "the same: CPU per timer, µs", "10000 timers a second", "CPU µs a timer"),
     row("wheel", "the wheel alone: insert, ns", "10^5 waiting", "ns an insert"),
     row("wheel", "the wheel alone: remove, ns", "10^5 waiting", "ns a remove"),
     row("wheel", "the wheel alone: advance tick by tick, per value, ns", "10^5 waiting", "ns a value, advance"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use strength_reduce::StrengthReducedU64;
 
 use super::ManualClock;
-use super::origin::Origin;
+use super::origin::{Origin, STALENESS};
 
 /// Stands for nanoseconds that do not fit in 64 bits: times more than 584 years after a timer was built.
 pub(crate) const UNKNOWN_NANOS: u64 = u64::MAX;
@@ -74,6 +74,15 @@ impl Ticks {
             Some(clock) => self.floor(clock.now()),
             None => self.origin.elapsed() / self.tick,
         }
+    }
+
+    /// Returns the present tick for a comparison with `deadline`. While the deadline is over [`STALENESS`] ahead, the tick
+    /// may be by as much too early, as the clock is then the coarse one.
+    #[inline]
+    pub(crate) fn now_tick_against(&self, deadline: u64) -> u64 {
+        let coarse = self.manual.is_none().then(|| self.origin.elapsed_coarse());
+        let is_early = |coarse: &u64| coarse.saturating_add(STALENESS) < deadline.saturating_mul(self.tick.get());
+        coarse.filter(is_early).map_or_else(|| self.now_tick(), |coarse| coarse / self.tick)
     }
 
     /// Returns the present tick, for a thread that has just taken an entry to arm. `now` was the present some time ago.

@@ -21,6 +21,24 @@ fn deadlines_round_up_and_the_present_rounds_down() {
     assert_eq!(ticks.after(MS * 3 / 4).tick, 3);
 }
 
+/// The coarse clock is behind by a tick of the system, but never ahead.
+#[test]
+fn a_deadline_that_has_come_is_compared_with_the_exact_clock() {
+    let ticks = Ticks::new(None, Duration::from_micros(20));
+    for _ in 0..1000 {
+        let now = ticks.now_tick();
+        assert!(ticks.now_tick_against(now) >= now);
+        assert!(ticks.now_tick_against(now + ticks.count(Duration::from_secs(1))) <= ticks.now_tick());
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+#[test]
+fn virtual_time_is_exact_against_any_deadline() {
+    let (ticks, _) = at(MS * 3);
+    assert_eq!([3, 4, 10_000, NEVER].map(|deadline| ticks.now_tick_against(deadline)), [3; 4]);
+}
+
 #[test]
 fn a_deadline_that_has_passed_waits_for_no_tick() {
     let (ticks, clock) = at(MS * 3 / 2);

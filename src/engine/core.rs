@@ -1,12 +1,12 @@
 //! The half of a shard that all threads share, and the steps that a timer makes through it.
 //!
-//! | a timer is              | by                                                     |
-//! |-------------------------|--------------------------------------------------------|
-//! | armed                   | [`Entry::arm`], in a [free entry](Core::free_entry)    |
-//! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]             |
-//! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)    |
-//! | run                     | a worker: [`Core::run`](super::run)                    |
-//! | recycled                | [`Core::recycle`]                                      |
+//! | a timer is              | by                                                          |
+//! |-------------------------|-------------------------------------------------------------|
+//! | armed                   | [`Entry::arm_written`], in a [free entry](Core::free_entry) |
+//! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]                  |
+//! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)         |
+//! | run                     | a worker: [`Core::run`](super::run)                         |
+//! | recycled                | [`Core::recycle`]                                           |
 //!
 //! Free entries come from the calling thread's cache, else from the depot, else from the slab. They go back the same
 //! way, or are set aside if their block is sparse: see [`memory`](super::memory).

@@ -21,8 +21,8 @@ impl Core {
     ///
     /// The file's head explains what happens to timers that other threads arm or reset meanwhile.
     pub(crate) fn close(&self) -> bool {
-        // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. Loom model
-        // `sleep`.
+        // Release: pairs with `is_closing`. The fence in `wake_for_close` makes sure that the driver sees it. A thread that
+        // finds an entry closed sees it, too, because it comes before. Loom models `sleep`, `sleep_entry`.
         self.closing.store(true, Ordering::Release);
         self.wakeup.wake_for_close();
         let handles: i64 = self.slab.close().map(|entry| i64::from(entry.close().has(HANDLE))).sum();

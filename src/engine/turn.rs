@@ -215,7 +215,7 @@ impl Nodes for Entries<'_> {
     #[inline]
     fn deadline(&self, id: u32) -> u64 {
         let entry = self.slab.get(id);
-        entry.registered_tick(self.wheel).unwrap_or_else(|| entry.deadline(self.now))
+        entry.registered_tick(self.wheel).unwrap_or_else(|| entry.state().deadline(self.now))
     }
 
     #[inline]

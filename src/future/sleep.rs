@@ -87,11 +87,6 @@ impl Sleep {
         self.entry.shard()
     }
 
-    #[inline]
-    fn ticks(&self) -> &Ticks {
-        &self.shard().ticks
-    }
-
     /// Returns the deadline. A sleep that never completes reports an instant a hundred years ahead.
     ///
     /// ```
@@ -103,7 +98,7 @@ impl Sleep {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.ticks().display_requested(self.requested)
+        self.shard().ticks.display_requested(self.requested)
     }
 
     /// Returns whether the deadline has come, or a shutdown has completed the sleep.
@@ -191,7 +186,7 @@ impl Sleep {
     /// Sets the deadline that `when` returns.
     #[inline]
     pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
-        let deadline = when(self.ticks());
+        let deadline = when(&self.shard().ticks);
         (self.tick, self.requested) = (deadline.tick, deadline.requested);
         self.entry.reset(deadline);
     }

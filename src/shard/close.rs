@@ -37,7 +37,7 @@ impl Shard {
     pub(crate) fn claim_of(&self, kind: CallbackKind) {
         self.core.claim_of(kind, self.ticks.now_tick(), |state, found| {
             if let Some((_, callback)) = self.end_claimed(state, found) {
-                self.drop_unfired(callback);
+                self.catch_panic(|| drop(callback));
             }
         });
     }

@@ -56,11 +56,6 @@ impl Shard {
         thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
     }
 
-    /// Drops a callback that will not run. Catches its panic.
-    pub(crate) fn drop_unfired(&self, callback: Callback) {
-        self.catch_panic(|| drop(callback));
-    }
-
     /// Runs foreign code. Catches and reports its panic.
     pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         catch_panic(&self, f);

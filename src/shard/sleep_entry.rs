@@ -30,7 +30,7 @@ use std::task::Waker;
 
 use super::raw_handle::RawHandle;
 use crate::clock::Deadline;
-use crate::engine::entry::{ARMED, CLOSED, Callback, DISPATCHED, Entry, RUNNING};
+use crate::engine::entry::{ARMED, CLOSED, DISPATCHED, Entry, RUNNING};
 use crate::shard::Shard;
 use crate::shard::thread_state::{self, ThreadState};
 use crate::sync::Arc;
@@ -109,11 +109,11 @@ impl SleepEntry {
 
     /// Polls the timer. While it is pending, `waker` is called at tick `deadline`.
     pub(crate) fn poll(&mut self, deadline: u64, waker: &Waker) -> Phase {
-        let now = self.shard().ticks.now_tick();
+        let now = self.shard().ticks.now_tick_against(deadline);
         self.phase = match self.phase {
             Phase::Idle | Phase::AfterShutdown if deadline <= now => Phase::Elapsed,
             Phase::Idle | Phase::Armed if self.shard().is_inherited() => self.at_shutdown,
-            Phase::Idle => self.arm(deadline, now, Callback::waking(waker.clone()), true),
+            Phase::Idle => self.arm(deadline, now, waker.clone(), true),
             Phase::Armed => self.poll_entry(deadline, now, waker),
             Phase::Elapsed | Phase::Shutdown | Phase::AfterShutdown => self.phase,
         };
@@ -123,46 +123,43 @@ impl SleepEntry {
     /// Polls an entry that was armed: makes it wake the task of `waker`, or ends the timer if it is due.
     fn poll_entry(&mut self, deadline: u64, now: u64, waker: &Waker) -> Phase {
         let (shard, entry) = (self.shard(), self.entry());
-        let is_due = deadline <= now;
-        if !entry.state().has(ARMED) {
-            return self.ended(deadline);
-        }
+        let waits = deadline > now && entry.state().has(ARMED);
         // SAFETY: the future owns the only handle, and has armed the entry.
-        if !is_due && unsafe { entry.will_wake(waker) } {
+        if waits && unsafe { entry.will_wake(waker) } {
             return Phase::Armed;
         }
         // The clone is the task's own code and may panic. Nothing has changed yet.
-        let callback = (!is_due).then(|| Callback::waking(waker.clone()));
+        let waker = waits.then(|| waker.clone());
         let Some(cancelled) = entry.cancel() else { return self.ended(deadline) };
         // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that runs is
         // not armed.
         shard.catch_panic(|| unsafe { entry.drop_callback() });
-        if is_due {
-            // The waker is not called, so this counts as a completed timer, but not as a run.
+        if waker.is_none() {
+            // It was armed, so it is due. The waker is not called: this counts as a completed timer, but not as a run.
             shard.count_completed();
         }
         if cancelled.has(DISPATCHED) {
             shard.finish_in_flight();
         }
-        callback.map_or(Phase::Elapsed, |callback| self.arm(deadline, now, callback, false))
+        waker.map_or(Phase::Elapsed, |waker| self.arm(deadline, now, waker, false))
     }
 
     /// Arms the entry, or another one if it is still in a batch or running. `is_new`: the timer is not counted yet.
     #[inline]
-    fn arm(&mut self, deadline: u64, now: u64, callback: Callback, is_new: bool) -> Phase {
+    fn arm(&mut self, deadline: u64, now: u64, waker: Waker, is_new: bool) -> Phase {
         let free = self.replace_if_busy();
         let (shard, entry) = (self.shard(), self.entry());
         let now = shard.ticks.present(now);
         // SAFETY: the future owns the entry, and `replace_if_busy` has checked that it is neither in a batch nor
         // running.
-        let armed = if free { unsafe { entry.arm(callback, deadline, now) } } else { Err(callback) };
+        let armed = if free { unsafe { entry.arm_waking(waker, deadline, now) } } else { Err(waker) };
         let notice = match armed {
             Ok(notice) => notice,
-            Err(callback) => {
+            Err(waker) => {
                 if !is_new {
                     shard.count_completed();
                 }
-                shard.drop_unfired(callback);
+                shard.catch_panic(|| drop(waker));
                 return self.at_shutdown;
             }
         };
@@ -200,7 +197,8 @@ impl SleepEntry {
         let moved = self.is_armed() && self.shard().reset(self.entry(), self.index, deadline);
         if !moved {
             // A closed entry must not be armed, as the shutdown may not have taken the old waker yet.
-            self.phase = if self.is_closed() { Phase::AfterShutdown } else { Phase::Idle };
+            let is_closed = self.entry.is_none() || self.shard().core.is_closing() || self.shard().is_inherited();
+            self.phase = if is_closed { Phase::AfterShutdown } else { Phase::Idle };
         }
         if !moved || deadline.tick <= deadline.now {
             // The future was pending for its old deadline. It has not been for this one.
@@ -211,32 +209,18 @@ impl SleepEntry {
     /// Returns the phase that a poll would find, but leaves an idle future idle. Registers no waker.
     #[inline]
     pub(crate) fn phase(&self, deadline: u64) -> Phase {
+        let shard = self.shard();
         match self.phase {
             Phase::Elapsed | Phase::Shutdown => self.phase,
             // The deadline decides, as the driver may be late.
-            _ if deadline <= self.shard().ticks.now_tick() => Phase::Elapsed,
-            Phase::Idle | Phase::Armed if self.shard().is_inherited() => self.at_shutdown,
-            Phase::Armed if !self.entry().state().has(ARMED) => self.ended(deadline),
-            Phase::Idle if self.entry().state().has(CLOSED) => self.at_shutdown,
+            _ if deadline <= shard.ticks.now_tick_against(deadline) => Phase::Elapsed,
+            Phase::Idle | Phase::Armed if shard.is_inherited() => self.at_shutdown,
+            // Before the deadline, only a shutdown ends a timer. While the shard is open, the entry need not be read: it
+            // may be in no cache of the processor.
+            Phase::Idle | Phase::Armed if shard.core.is_closing() && !self.entry().state().has(ARMED) => {
+                self.at_shutdown
+            }
             Phase::Idle | Phase::Armed | Phase::AfterShutdown => self.phase,
-        }
-    }
-
-    /// Returns whether the service was shut down, even if the timer ended before.
-    fn is_closed(&self) -> bool {
-        // A poll may find the shard closed before the entry is.
-        self.phase == Phase::Shutdown
-            || self.entry.is_none()
-            || self.entry().state().has(CLOSED)
-            || self.shard().is_inherited()
-    }
-
-    /// Cancels an armed timer.
-    fn cancel(&self) {
-        let (shard, entry) = (self.shard(), self.entry());
-        if let Some(ended) = entry.cancel() {
-            // SAFETY: the transition above cancelled the timer, and the future owns its handle.
-            unsafe { shard.finish_cancel(entry, ended) };
         }
     }
 }
@@ -253,8 +237,11 @@ fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
 impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
-        if self.is_armed() {
-            self.cancel();
+        if self.is_armed()
+            && let Some(cancelled) = self.entry().cancel()
+        {
+            // SAFETY: the transition above cancelled the timer, and the future owns its handle.
+            unsafe { self.shard().finish_cancel(self.entry(), cancelled) };
         }
         match self.entry {
             // SAFETY: the future owns the only handle, and is not used after this drop.

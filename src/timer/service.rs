@@ -180,6 +180,7 @@ impl Service {
     }
 
     /// Creates a future that completes at `deadline`, or with the shutdown.
+    #[inline]
     pub(super) fn sleep(&self, deadline: Deadline) -> Sleep {
         let entry = if self.is_closed() { None } else { SleepEntry::new(self.id, || self.choose_home()) };
         let any_shard = || self.shards[self.next_index() % self.shards.len()].clone();
@@ -299,7 +300,9 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         // The timers of these closures have ended: a `cancel` by the drop of one is false for all of them.
-        self.end(None, |closures| closures.drain(..).for_each(|(_, callback)| self.shards[0].drop_unfired(callback)));
+        self.end(None, |closures| {
+            closures.drain(..).for_each(|(_, callback)| self.shards[0].catch_panic(|| drop(callback)))
+        });
     }
 }
 

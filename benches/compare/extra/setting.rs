@@ -30,7 +30,18 @@ impl Setting for Inline {
     }
 }
 
-/// The same with a slack of 250 µs.
+/// The same with a tick of 1 ms.
+pub struct Coarse;
+
+impl Setting for Coarse {
+    const NAME: &'static str = "corewheel-coarse";
+
+    fn builder() -> Builder {
+        Inline::builder().tick(Duration::from_millis(1))
+    }
+}
+
+/// `Inline` with a slack of 250 µs.
 pub struct Prompt;
 
 impl Setting for Prompt {

@@ -78,7 +78,7 @@ impl VTable {
     /// The table must be for the data, which must be valid for reads.
     #[inline]
     pub(super) unsafe fn will_wake(&self, data: *const Data, waker: &Waker) -> bool {
-        // SAFETY: the data is a waker, because only `waking` makes a callback of this kind, and this function's contract.
+        // SAFETY: the data is a waker, because only `write_waking` makes data of this kind, and by this function's contract.
         self.kind == CallbackKind::Waker && unsafe { &*data.cast::<Waker>() }.will_wake(waker)
     }
 }
@@ -150,19 +150,23 @@ impl Callback {
         unsafe { Self::new(periodic, vtable) }
     }
 
-    /// Returns a callback that wakes a task.
+    /// Writes the data of a callback that wakes a task to `data`, and returns its table, as
+    /// [`write_once`](Self::write_once) does.
+    ///
+    /// # Safety
+    /// As for `write_once`, of the waker.
     #[inline]
-    pub(crate) fn waking(waker: Waker) -> Self {
+    pub(crate) unsafe fn write_waking(data: *mut Data, waker: *const Waker) -> Table {
         const { assert!(Self::is_inline::<Waker>()) };
-        let vtable = const {
+        // SAFETY: the pointers are valid, by this function's contract, and a waker fits.
+        unsafe { data.cast::<Waker>().copy_from_nonoverlapping(waker, 1) };
+        const {
             &VTable::new::<Waker>(CallbackKind::Waker, any::type_name::<Waker>, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
                 None
             })
-        };
-        // SAFETY: a waker fits, and the vtable is for it.
-        unsafe { Self::new(waker, vtable) }
+        }
     }
 
     /// Returns a callback that makes a value of a queue due, of the type `Named`. The closure, which must fit, is called

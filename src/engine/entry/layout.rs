@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     /// The table of the callback, or of an earlier one; null before the first. The owner of the callback's data writes it,
     /// and any thread may [read](Self::observe) it.
     vtable: AtomicPtr<VTable>,
-    /// The data of the callback, while the entry is armed or its callback runs. In the depot, [`Indices`] of others.
+    /// The data of the callback, while the entry is armed or its callback runs. In the depot, indices of others.
     pub(super) data: UnsafeCell<Data>,
 }
 
@@ -75,13 +75,6 @@ impl Entry {
     #[inline]
     pub(crate) fn state(&self) -> State {
         State(self.state.load(Ordering::Acquire))
-    }
-
-    /// Returns the deadline, as a tick, of the timer that is in the entry, or that was in it last. `now` is the present
-    /// tick.
-    #[inline]
-    pub(crate) fn deadline(&self, now: u64) -> u64 {
-        self.state().deadline(now)
     }
 
     /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one

@@ -31,28 +31,29 @@ impl Entry {
         self.data.with(|data| unsafe { self.vtable().will_wake(data, waker) })
     }
 
-    /// Makes a pending timer with a handle of the entry. The caller must then notify the driver. If the shard has been
-    /// shut down, returns the callback as the error. `now` is the present tick.
+    /// Makes a pending timer of the entry, with a handle, that wakes the task of `waker`. Otherwise as
+    /// [`arm_written`](Self::arm_written), but a refusal returns the waker.
+    ///
+    /// # Safety
+    /// As for `arm_written`. The cell must contain no callback.
+    #[inline]
+    pub(crate) unsafe fn arm_waking(&self, waker: Waker, deadline: u64, now: u64) -> Result<DriverNotice, Waker> {
+        let waker = ManuallyDrop::new(waker);
+        // SAFETY: we own the entry by this function's contract, and the waker, because it is moved into the cell, and
+        // is used again only if the transition is refused.
+        unsafe { self.write_callback(|data| Callback::write_waking(data, &*waker)) };
+        // SAFETY: by this function's contract, and the callback was written above.
+        let armed = unsafe { self.arm_written(CallbackKind::Waker, deadline, now) };
+        armed.ok_or_else(|| ManuallyDrop::into_inner(waker))
+    }
+
+    /// Makes a pending timer of the entry, with a handle and the callback that was written. The caller must then notify
+    /// the driver. Returns `None` if the shard has been shut down: the caller must then treat what was written as
+    /// uninitialised. `now` is the present tick.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free, cached or [reserved](Self::reserve). It must not be in a
-    /// batch, and its callback must not run.
-    #[inline]
-    pub(crate) unsafe fn arm(&self, callback: Callback, deadline: u64, now: u64) -> Result<DriverNotice, Callback> {
-        let callback = ManuallyDrop::new(callback);
-        // SAFETY: we own the entry by this function's contract, and the callback, because it is moved into the cell, and
-        // is used again only if the transition is refused.
-        unsafe { self.write_callback(|data| callback.write(data)) };
-        // SAFETY: by this function's contract, and the callback was written above.
-        let armed = unsafe { self.arm_written(callback.kind(), deadline, now) };
-        armed.ok_or_else(|| ManuallyDrop::into_inner(callback))
-    }
-
-    /// As [`arm`](Self::arm), with the callback that was written. Returns `None` if the shard has been shut down: the
-    /// caller must then treat what was written as uninitialised.
-    ///
-    /// # Safety
-    /// As for [`arm`](Self::arm). A callback of this kind must have been [written](Self::write_callback).
+    /// batch, and its callback must not run. A callback of this kind must have been [written](Self::write_callback).
     #[inline(always)]
     pub(crate) unsafe fn arm_written(&self, kind: CallbackKind, deadline: u64, now: u64) -> Option<DriverNotice> {
         let mut notice = DriverNotice::None;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Ticks;
 use crate::engine::core::Core;
-use crate::engine::entry::Callback;
 
 pub(crate) struct Shard {
     pub(crate) core: Core,
@@ -37,9 +36,5 @@ impl Shard {
     /// Does not catch a panic, which ends the model.
     pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
         f();
-    }
-
-    pub(crate) fn drop_unfired(&self, callback: Callback) {
-        drop(callback);
     }
 }
