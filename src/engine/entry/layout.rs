@@ -22,15 +22,15 @@ pub(crate) struct Entry {
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The table of the callback, or of an earlier one; null before the first. The owner of the callback's data writes it,
-    /// and any thread may [read](Self::observe) it.
+    /// The table of the callback, or of an earlier one; null before the first. The owner of the callback's data writes
+    /// it, and any thread may [read](Self::observe) it.
     vtable: AtomicPtr<VTable>,
     /// The data of the callback, while the entry is armed or its callback runs. In the depot, indices of others.
     pub(super) data: UnsafeCell<Data>,
 }
 
-/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback's data. One names the next
-/// chunk.
+/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback's data. One names the
+/// next chunk.
 pub(crate) const CHUNK: usize = size_of::<Data>() / size_of::<u32>();
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
@@ -164,8 +164,8 @@ impl Entry {
     /// [`arm_written`](Self::arm_written).
     ///
     /// # Safety
-    /// The caller must own the callback's cell, by the ground rules: as for [`arm`](Self::arm), or inside a run. The cell
-    /// must contain no callback.
+    /// The caller must own the callback's cell, by the ground rules: as for [`arm_written`](Self::arm_written), or
+    /// inside a run. The cell must contain no callback.
     #[inline(always)]
     pub(crate) unsafe fn write_callback(&self, write: impl FnOnce(*mut Data) -> Table) {
         let vtable = self.data.with_mut(write);
@@ -174,12 +174,13 @@ impl Entry {
         self.vtable.store(ptr::from_ref(vtable).cast_mut(), Ordering::Release);
     }
 
-    /// Returns the state of a pending timer, and the name of its callback's type. Returns `None` if no timer is pending.
-    /// For threads that own nothing of the entry. Lock-free: repeats only after a transition of another thread.
+    /// Returns the state of a pending timer, and the name of its callback's type. Returns `None` if no timer is
+    /// pending. For threads that own nothing of the entry. Lock-free: repeats only after a transition of another
+    /// thread.
     ///
-    /// The state is the same before and after the load of the table. If the table is that of a later callback, the second
-    /// load of the state sees that the timer of the first has ended. Only a state that has come back, with the same
-    /// deadline and flags, is not told apart. The table is then that of a timer that was armed meanwhile.
+    /// The state is the same before and after the load of the table. If the table is that of a later callback, the
+    /// second load of the state sees that the timer of the first has ended. Only a state that has come back, with the
+    /// same deadline and flags, is not told apart. The table is then that of a timer that was armed meanwhile.
     pub(crate) fn observe(&self) -> Option<(State, &'static str)> {
         loop {
             let state = self.state();
