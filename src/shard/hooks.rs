@@ -14,14 +14,13 @@
 //! | a shutdown, for a sleep              | `completed`            |
 //! | a shutdown, for a closure            | `unfired`              |
 //!
-//! From the start of any run until its return, the thread also counts it as `running`.
+//! A run that has returned also counts as `returned`: what has fired and not returned is running.
 //!
 //! All foreign code runs inside a function that catches panics.
 
 use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
-use std::ptr::NonNull;
 use std::sync::Weak;
 use std::time::Instant;
 
@@ -92,9 +91,8 @@ impl Shard {
 }
 
 impl RunHooks for &Shard {
-    /// Where the thread counts that it runs. And the report, in a box, so that other runs have nothing to carry: `None`
-    /// without an `on_slow` hook, and for a waker or a value of a queue, which are not reported.
-    type Run = (Option<NonNull<Counter>>, Option<Box<(Instant, SlowCallback)>>);
+    /// `None` without an `on_slow` hook, and for a waker or a value of a queue, which are not reported.
+    type Run = Option<(Instant, SlowCallback)>;
 
     fn now(&self) -> u64 {
         self.ticks.now_tick()
@@ -108,35 +106,30 @@ impl RunHooks for &Shard {
         }
         let lateness = self.ticks.lateness(deadline);
         // In this order, so that a reader that sees the end of a timer also sees its run and its lateness.
-        let running = thread_state::with(self, |thread| {
+        thread_state::with(self, |thread| {
             thread.record_lateness(lateness);
             thread.count(|counters| &counters.fired);
             if kind != CallbackKind::Periodic {
                 thread.count(|counters| &counters.completed);
             }
-            thread.begin_run()
         });
         let hook =
             self.settings.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
-        (running, hook.map(|hook| Box::new(hook.begin(lateness, callback.type_name()))))
+        hook.map(|hook| hook.begin(lateness, callback.type_name()))
     }
 
     #[inline]
-    fn returned(&self, (running, slow): &mut Self::Run) {
-        if let Some((began, slow)) = slow.as_deref_mut() {
-            slow.took = began.elapsed();
+    fn returned(&self, run: &mut Self::Run) {
+        if let Some((began, run)) = run {
+            run.took = began.elapsed();
         }
-        if let Some(running) = running {
-            // SAFETY: the counter exists, because this thread has begun the run, which is on its stack, and the shard is
-            // alive during a run.
-            unsafe { running.as_ref() }.subtract_one();
-        }
+        thread_state::with(self, |thread| thread.count(|counters| &counters.returned));
     }
 
     #[inline]
-    fn ended(&self, (_, slow): Self::Run) {
-        if let (Some(slow), Some(hook)) = (slow, &self.settings.on_slow) {
-            catch_panic(self, || hook.report(slow.1));
+    fn ended(&self, run: Self::Run) {
+        if let (Some((_, run)), Some(hook)) = (run, &self.settings.on_slow) {
+            catch_panic(self, || hook.report(run));
         }
     }
 

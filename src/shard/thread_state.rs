@@ -85,14 +85,6 @@ impl ThreadState {
         which(&self.listed.counters).add(more, self.temporary.is_some());
     }
 
-    /// Counts a run that begins, and returns the counter, which exists for as long as the shard does and this thread has
-    /// not ended. A temporary state counts none.
-    #[inline]
-    pub(super) fn begin_run(&self) -> Option<NonNull<Counter>> {
-        let running = &self.listed.counters.running;
-        self.temporary.is_none().then(|| running.add(1, false)).map(|()| running.into())
-    }
-
     /// Records the lateness of a run.
     #[inline]
     pub(super) fn record_lateness(&self, lateness: std::time::Duration) {

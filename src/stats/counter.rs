@@ -19,13 +19,6 @@ impl Counter {
         }
     }
 
-    /// Subtracts one, which this thread has added. No other thread may add.
-    #[inline]
-    pub(crate) fn subtract_one(&self) {
-        // Release, Relaxed: as in `add`.
-        self.0.store(self.0.load(Ordering::Relaxed) - 1, Ordering::Release);
-    }
-
     /// Sets the number to the maximum of itself and `to`. `shared`: other threads may do so at the same time.
     #[inline]
     pub(super) fn raise(&self, to: u64, shared: bool) {
