@@ -114,7 +114,7 @@
 //! # Statistics
 //!
 //! [`Timer::stats`] counts what has happened to timers, and how late they fired. [`Timer::len`] is the number of
-//! pending timers.
+//! pending timers, and [`Timer::census`] tells which code armed them.
 //!
 //! # Without threads
 //!
@@ -236,5 +236,5 @@ pub use {
     queue::{DelayKey, DelayQueue, Expired},
     shard::SlowCallback,
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Driver, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Driver, Group, GroupKind, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer},
 };

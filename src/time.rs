@@ -21,10 +21,11 @@
 //!   has no effect on these futures.
 //! - A sleep of zero, or one that is polled after its deadline, is [ready at once](Sleep#loops).
 //! - [`Instant`] is that of `std`, so it has neither `from_std` nor `into_std`.
-//! - There is no `pause`: tests use a [`Timer`] on a [`ManualClock`](crate::ManualClock).
+//! - There is no `pause`: [`Builder::build_global`](crate::Builder::build_global) puts these functions on a
+//!   [`ManualClock`](crate::ManualClock), and other tests use a [`Timer`] on one.
 //! - The futures of this module are [`Unpin`], except for a [`Timeout`] of a future that is not.
 //!
-//! The functions start the global timer on their first use.
+//! The functions start the global timer on their first use, unless `build_global` has built it.
 //!
 //! # Panics
 //!

@@ -180,6 +180,25 @@ fn a_reset_moves_what_is_not_due_and_nothing_else() {
 }
 
 #[test]
+fn a_reset_to_an_instant_moves_what_is_not_due() {
+    let (queue, timer, clock) = queue();
+    let start = clock.now();
+    let (later, earlier) = (queue.push(SEC, "later").unwrap(), queue.push(HOUR, "earlier").unwrap());
+    assert!(later.reset_at(start + 3 * SEC) && earlier.reset_at(start + 2 * SEC));
+    assert_eq!([&later, &earlier].map(|key| key.deadline()), [Some(start + 3 * SEC), Some(start + 2 * SEC)]);
+    clock.advance(2 * SEC);
+    assert_eq!(drain(&queue), ["earlier"]);
+    assert!(!earlier.reset_at(start + HOUR), "it has come out");
+    assert!(later.reset_at(start), "a deadline that has passed is now");
+    clock.advance(MS);
+    assert_eq!(drain(&queue), ["later"]);
+    let left = queue.push(SEC, "left").unwrap();
+    timer.shutdown();
+    assert!(!left.reset_at(start + HOUR), "the timer is shut down");
+    assert_eq!(left.remove(), Some("left"));
+}
+
+#[test]
 fn a_value_counts_as_a_one_shot_until_it_is_due() {
     let (builder, clock) = on_manual_clock();
     let timer = builder.shards(1).max_pending(2).build().unwrap();

@@ -12,6 +12,7 @@ use corewheel::{
     Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer,
 };
 use fastrand::Rng;
+use futures::FutureExt;
 
 #[test]
 fn every_outcome_of_a_timer_is_counted() {
@@ -54,6 +55,42 @@ fn every_outcome_of_a_timer_is_counted() {
     assert!(stats.wakeups > 0);
     assert_eq!(stats.lateness.count(), stats.fired);
     assert_balanced(&timer);
+}
+
+#[test]
+fn callbacks_that_have_not_returned_are_running() {
+    for executor in every_executor() {
+        let is_inline = matches!(executor, Executor::Inline);
+        let timer = Timer::builder().executor(executor).shards(2).build().unwrap();
+        let (weak, (sender, receiver)) = (timer.downgrade(), channel());
+        timer.schedule(MS, move || sender.send(weak.upgrade().unwrap().stats().running).unwrap()).unwrap();
+        assert_eq!(wait_for(&receiver), 1, "it runs itself");
+        eventually("it has returned", || timer.stats().running == 0);
+
+        let gate = Gate::default();
+        block(&timer, 1, &gate);
+        let before = timer.stats();
+        assert_eq!((before.running, before.pending), (1, 0), "a one-shot ends when it starts");
+        assert_eq!(before.shards().iter().map(|shard| shard.running).sum::<u64>(), 1);
+        assert_eq!(timer.stats().since(&before).running, 1, "a gauge has no difference");
+        if !is_inline {
+            timer.schedule_at_fixed_rate(MS, MS, || ()).unwrap();
+        }
+        gate.open();
+        eventually("it has returned", || timer.stats().running == 0);
+        timer.shutdown();
+        assert_eq!(timer.stats().running, 0);
+    }
+}
+
+#[test]
+fn a_callback_that_panics_is_not_running() {
+    let (timer, clock) = in_virtual_time();
+    timer.schedule(SEC, || quiet_panic("counted")).unwrap();
+    timer.schedule_at_fixed_rate(SEC, SEC, || quiet_panic("counted")).unwrap();
+    assert!(timer.sleep(SEC).now_or_never().is_none());
+    clock.advance(SEC);
+    assert_eq!((timer.stats().panicked, timer.stats().running), (2, 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corewheel::{ShardStats, SlowCallback, Stats};
+use corewheel::{Group, ShardStats, SlowCallback, Stats};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -16,9 +16,9 @@ use crate::history::{Difference, History};
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
 /// Rows of the header, of the rates with their borders, and at least of the histogram.
-const HEADER: u16 = 2;
+const HEADER: u16 = 3;
 const RATES: u16 = 10;
-const HISTOGRAM: u16 = 7;
+const HISTOGRAM: u16 = 6;
 /// Rows of the table of shards beside those of the shards.
 const SHARD_BORDERS: u16 = 3;
 /// Columns of a bar of the histogram.
@@ -35,6 +35,8 @@ pub struct View<'a> {
     pub connections: usize,
     /// The last callback that took long.
     pub slow: Option<SlowCallback>,
+    /// What is pending, by what armed it.
+    pub census: Vec<Group>,
 }
 
 impl View<'_> {
@@ -61,8 +63,11 @@ impl View<'_> {
 
     fn header(&self, frame: &mut Frame<'_>, area: Rect, recent: &Difference) {
         let stats = &self.history.last().stats;
-        let Stats { pending, extra_threads, extra_threads_needed, .. } = *stats;
+        let Stats { pending, running, extra_threads, extra_threads_needed, .. } = *stats;
         let threads = format!("{} drivers, {} workers, {extra_threads} extra", stats.shards().len(), self.workers);
+        let groups =
+            self.census.iter().map(|group| format!("{} {}", figures::count(group.pending), function(group.name)));
+        let groups = groups.collect::<Vec<_>>().join(", ");
         let uptime = figures::time(self.history.uptime());
         let lines = [
             Line::from(format!("corewheel, up {uptime}: {} pending; {threads}", figures::count(pending))).bold(),
@@ -72,6 +77,7 @@ impl View<'_> {
                 figures::rate(recent.rate(recent.answers)),
                 figures::count(extra_threads_needed),
             )),
+            Line::from(format!("{} running; pending: {groups}", figures::count(running))),
         ];
         frame.render_widget(Text::from_iter(lines), area);
         let key = Rect { y: area.y, height: 1, ..area };
@@ -177,6 +183,12 @@ impl View<'_> {
     }
 }
 
+/// Returns the last two parts of the name of a closure's function, or of a type.
+fn function(name: &str) -> String {
+    let parts: Vec<_> = name.split("::").filter(|part| *part != "{{closure}}").collect();
+    parts[parts.len().saturating_sub(2)..].join("::")
+}
+
 /// Returns a row of a table: the first column is aligned left, the others right.
 fn row(columns: impl IntoIterator<Item = String>) -> Row<'static> {
     let alignments = [Alignment::Left].into_iter().chain(std::iter::repeat(Alignment::Right));
@@ -239,8 +251,9 @@ mod tests {
         (0..100).for_each(|_| drop(arm(500)));
         clock.advance(Duration::from_secs(1));
         history.push(read(7500));
-        let slow = slow_callback();
-        plain::render(&View { history: &history, workers: 3, connections: 4000, slow }, (columns, rows)).unwrap()
+        let (slow, census) = (slow_callback(), timer.census());
+        plain::render(&View { history: &history, workers: 3, connections: 4000, slow, census }, (columns, rows))
+            .unwrap()
     }
 
     /// Returns the report of a callback that took long.
@@ -265,6 +278,7 @@ mod tests {
         assert_eq!(frame.lines().count(), 24);
         assert!(frame.starts_with("corewheel, up 2 s: 1,000 pending; 2 drivers, 3 workers, 0 extra"), "{frame}");
         assert!(frame.contains("load: 4,000 connections, 7,000 requests a second"), "{frame}");
+        assert!(frame.contains("\n0 running; pending: 1,000 tests::frame\n"), "{frame}");
         for (name, recent, mean, total) in [
             ("armed", "1,200", "600", "1,200"),
             ("reset", "200", "100", "200"),

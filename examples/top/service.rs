@@ -77,6 +77,7 @@ impl Service {
     /// Returns what a frame shows after these readings.
     pub fn view<'a>(&self, history: &'a History) -> View<'a> {
         let slow = self.slow.lock().expect("no thread panics while it stores").clone();
-        View { history, workers: self.workers, connections: self.connections, slow }
+        let census = self.timer.census();
+        View { history, workers: self.workers, connections: self.connections, slow, census }
     }
 }

@@ -13,6 +13,7 @@
 //! | `corewheel_rejected_total`       | counter   | count   | timers refused                                       |
 //! | `corewheel_wakeups_total`        | counter   | count   | wake-ups of the shard's driver                       |
 //! | `corewheel_pending`              | gauge     | count   | timers pending                                       |
+//! | `corewheel_running`              | gauge     | count   | callbacks that have started and not returned         |
 //! | `corewheel_lateness_seconds_bucket` | counter | count  | runs that started at most `le` seconds after their tick |
 //!
 //! Each has the label `shard`, which counts from 0. These concern the timer as a whole, and have no such label:
@@ -62,6 +63,7 @@ const COUNTERS: [Counter; 10] = [
     ("corewheel_wakeups_total", "Times the shard's thread woke up", |stats| stats.wakeups),
 ];
 const PENDING: &str = "corewheel_pending";
+const RUNNING: &str = "corewheel_running";
 const EXTRA_THREADS: &str = "corewheel_extra_threads";
 const EXTRA_THREADS_NEEDED: &str = "corewheel_extra_threads_needed_total";
 const LATENESS: &str = "corewheel_lateness_seconds_bucket";
@@ -120,6 +122,7 @@ impl Exporter {
             describe_counter!(name, Unit::Count, description);
         }
         describe_gauge!(PENDING, Unit::Count, "Timers pending");
+        describe_gauge!(RUNNING, Unit::Count, "Callbacks that have started and not returned");
         describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
         describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
         describe_counter!(LATENESS, Unit::Count, "Runs that started at most `le` seconds after their tick");
@@ -163,6 +166,7 @@ impl Exporter {
                 metrics::counter!(name, labels.clone()).increment(count(shard));
             }
             metrics::gauge!(PENDING, labels.clone()).set(shard.pending as f64);
+            metrics::gauge!(RUNNING, labels.clone()).set(shard.running as f64);
             for (bound, runs) in self.bounds.iter().zip(cumulative(&shard.lateness)) {
                 let labels: Vec<Label> = labels.iter().chain([bound]).cloned().collect();
                 metrics::counter!(LATENESS, labels).increment(runs);

@@ -53,9 +53,10 @@ fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     for _ in 0..values {
         let counts = count.clone();
-        let callback = ManuallyDrop::new(Callback::value(move |_, _| _ = counts.fetch_add(1, Ordering::Relaxed)));
+        let callback = Callback::value::<_, ()>(move |_, _| _ = counts.fetch_add(1, Ordering::Relaxed));
+        let callback = ManuallyDrop::new(callback);
         // SAFETY: the callback is not used or dropped after this.
-        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |data| unsafe { callback.write(data) };
         let due = |ticks: &Ticks| ticks.after(Duration::ZERO);
         let (raw, _) =
             Shard::schedule(1, || &**shard, due, entry::CallbackKind::Value, write).expect("the shard is open");

@@ -28,7 +28,7 @@ impl Fixture {
         let entry = self.core.slab.get(index);
         // SAFETY: we own the entry, because it came from the cache. The cell has room for a closure that owns nothing.
         let notice = unsafe {
-            entry.write_callback(|cell| Callback::write_once::<_, ()>(cell, &|| ()));
+            entry.write_callback(|data| Callback::write_once::<_, ()>(data, &|| ()));
             entry.arm_written(CallbackKind::Once, 1000, 0).unwrap()
         };
         self.core.notify_driver(index, notice, 1000, 0);

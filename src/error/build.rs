@@ -56,6 +56,9 @@ pub enum BuildError {
     /// The system refused the memory of the shards or of the pool, with this error.
     #[cfg(feature = "std")]
     OutOfMemory(io::Error),
+    /// The timer of the whole process exists already: see [`Builder::build_global`](crate::Builder::build_global).
+    #[cfg(feature = "std")]
+    GlobalExists,
 }
 
 impl fmt::Display for BuildError {
@@ -92,6 +95,11 @@ impl fmt::Display for BuildError {
                 "no memory for the shards or the pool: raise the limit on memory, \
                  or ask for fewer shards and pool threads",
             ),
+            #[cfg(feature = "std")]
+            Self::GlobalExists => f.write_str(
+                "the global timer exists already: call `build_global` once, before any use of `Timer::global` or \
+                 `corewheel::time`",
+            ),
         }
     }
 }
@@ -107,7 +115,8 @@ impl Error for BuildError {
 }
 
 /// The inner error of the result is the `BuildError`. Its kind is that of the system's error if the system refused a
-/// thread or memory, and otherwise [`InvalidInput`](io::ErrorKind::InvalidInput).
+/// thread or memory, [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the global timer exists, and otherwise
+/// [`InvalidInput`](io::ErrorKind::InvalidInput).
 ///
 /// ```
 /// use corewheel::Timer;
@@ -123,6 +132,7 @@ impl From<BuildError> for io::Error {
     fn from(error: BuildError) -> Self {
         let kind = match &error {
             BuildError::ThreadStart(cause) | BuildError::OutOfMemory(cause) => cause.kind(),
+            BuildError::GlobalExists => io::ErrorKind::AlreadyExists,
             _ => io::ErrorKind::InvalidInput,
         };
         io::Error::new(kind, error)

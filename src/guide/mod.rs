@@ -19,7 +19,6 @@ pages! {
     tuning = "tuning.md";
     clocks = "clocks.md";
     faq = "faq.md";
-    migration = "migration.md";
     promises = "promises.md";
     delay_queue = "embedding/delay-queue.md";
     game_loop = "embedding/game-loop.md";
@@ -34,6 +33,7 @@ pages! {
     axum = "embedding/axum.md";
     hyper = "embedding/hyper.md";
     io_uring = "embedding/io-uring.md";
+    migration = "migration.md";
     mio = "embedding/mio.md";
     observability = "observability.md";
     quinn = "embedding/quinn.md";

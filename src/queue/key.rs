@@ -85,6 +85,26 @@ impl<T> DelayKey<T> {
         self.handle().reset(delay)
     }
 
+    /// Gives the value a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(60), "a lease")?;
+    /// let earlier = timer.now() + Duration::from_secs(5);
+    /// assert!(key.reset_at(earlier));
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(queue.try_pop().map(|due| due.deadline), Some(earlier));
+    /// assert!(!key.reset_at(earlier)); // it has come out
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset_at(&self, deadline: Instant) -> bool {
+        self.handle().reset_at(deadline)
+    }
+
     /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
     /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time.
     ///

@@ -66,9 +66,10 @@ impl<T: Send + 'static> Shared<T> {
             Shard::reject(self.service, choose);
             ScheduleError::Shutdown(value)
         })?;
-        let callback = ManuallyDrop::new(Callback::value(move |tick, deliveries| expiry.deliver(tick, deliveries)));
+        let callback = Callback::value::<_, T>(move |tick, deliveries| expiry.deliver(tick, deliveries));
+        let callback = ManuallyDrop::new(callback);
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |data| unsafe { callback.write(data) };
         match Shard::schedule(self.service, choose, |_| deadline, CallbackKind::Value, write) {
             Ok((raw, deadline)) => {
                 // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.

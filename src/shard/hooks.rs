@@ -14,6 +14,8 @@
 //! | a shutdown, for a sleep              | `completed`            |
 //! | a shutdown, for a closure            | `unfired`              |
 //!
+//! A run that has returned also counts as `returned`: what has fired and not returned is running.
+//!
 //! All foreign code runs inside a function that catches panics.
 
 use std::any::Any;
@@ -28,7 +30,7 @@ use super::thread_state;
 use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::{Callback, CallbackKind};
 use crate::engine::run::{RunHooks, catch_panic};
-use crate::stats::ThreadCounters;
+use crate::stats::{Counter, ThreadCounters};
 
 impl Shard {
     /// Runs the callback of an entry whose batch expired at tick `due`. That of a value adds the value to the `deliveries`
@@ -82,7 +84,7 @@ impl Shard {
     }
 
     /// Counts the end of a timer, and releases its permit under `max_pending`.
-    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &crate::stats::Counter) {
+    pub(super) fn count_end(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
         self.release_permit();
         thread_state::with(self, |thread| thread.count(which));
     }
@@ -121,6 +123,7 @@ impl RunHooks for &Shard {
         if let Some((began, run)) = run {
             run.took = began.elapsed();
         }
+        thread_state::with(self, |thread| thread.count(|counters| &counters.returned));
     }
 
     #[inline]

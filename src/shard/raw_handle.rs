@@ -91,7 +91,7 @@ impl Shard {
     ///
     /// # Safety
     /// The caller must have made the transition that returned this state, and must have the entry's handle.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn finish_cancel(&self, entry: &Entry, cancelled: State) {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
         if !cancelled.has(RUNNING) {

@@ -19,7 +19,7 @@ use super::raw_handle::RawHandle;
 use super::shard::Shard;
 use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{Callback, CallbackKind};
+use crate::engine::entry::{CallbackKind, Data, Table};
 use crate::engine::memory::AllocError;
 use crate::error::ScheduleError;
 
@@ -38,7 +38,7 @@ impl Shard {
         choose: impl FnOnce() -> &'a Shard,
         due: impl FnOnce(&Ticks) -> Deadline,
         kind: CallbackKind,
-        write: impl FnOnce(*mut Callback),
+        write: impl FnOnce(*mut Data) -> Table,
     ) -> Result<(RawHandle, Deadline), ScheduleError<()>> {
         thread_state::with_home(service, choose, |thread| {
             let shard = thread.shard();

@@ -44,7 +44,7 @@ const NONE: u64 = 0;
 
 /// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
 /// those of a chunk in the [depot](crate::engine::memory).
-const HANDFUL: usize = 8;
+const HANDFUL: usize = 6;
 
 /// One thread's state for one shard.
 pub(crate) struct ThreadState {

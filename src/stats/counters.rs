@@ -27,6 +27,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) panicked: Counter,
     pub(crate) rejected: Counter,
     pub(crate) wakeups: Counter,
+    /// Runs that have returned.
+    pub(crate) returned: Counter,
     /// The greatest lateness of a run, in nanoseconds.
     max_lateness: Counter,
     /// The buckets of the histogram. Allocated by the thread's first run. Most threads run no callbacks.
@@ -49,13 +51,17 @@ impl ThreadCounters {
 
     /// Adds all counts to `sum`, except `pending`, which cannot be known from a single thread's counters.
     pub(crate) fn add_to(&self, sum: &mut ShardStats) {
-        // Read in the reverse of the order in which they are counted: ends, then runs, then lateness. So with each end,
-        // the reader sees its run and its lateness.
+        // Read in the reverse of the order in which they are counted: returns, then ends, then runs, then lateness. So with
+        // each end, the reader sees its run and its lateness, and with each return its run.
+        let returned = self.returned.get();
         sum.completed += self.completed.get();
         sum.cancelled += self.cancelled.get();
         sum.unfired += self.unfired.get();
         sum.scheduled += self.scheduled.get();
-        sum.fired += self.fired.get();
+        let fired = self.fired.get();
+        sum.fired += fired;
+        // Wraps: a run that fires among these counters may return among those of destroyed thread-locals.
+        sum.running = sum.running.wrapping_add(fired.wrapping_sub(returned));
         sum.rearmed += self.rearmed.get();
         sum.enqueued += self.enqueued.get();
         sum.panicked += self.panicked.get();

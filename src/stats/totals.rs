@@ -35,8 +35,8 @@ pub struct Stats {
     /// Runs started: one for a one-shot timer, each run for a repeating one, one for each sleep whose task a driver
     /// woke, and one for each value that became due.
     pub fired: u64,
-    /// Timers that ended by running, sleeps that completed, and values that became due. A one-shot timer ends so when its
-    /// run starts, a repeating one by `None` or by a panic.
+    /// Timers that ended by running, sleeps that completed, and values that became due. A one-shot timer ends so when
+    /// its run starts, a repeating one by `None` or by a panic.
     pub completed: u64,
     /// Timers that a cancel ended, that an executor dropped unrun, or that repeat and were running when a shutdown did
     /// not wait for them. Also sleeps that were dropped while pending, and values that left their queue before they
@@ -62,6 +62,10 @@ pub struct Stats {
     /// Wake-ups of the threads that drive, except for the program's. Those of a thread count in the shard
     /// of its number, also if it drives others.
     pub wakeups: u64,
+    /// Runs that have started and not returned: of callbacks, and of the wakers of sleeps. One that hangs stays here.
+    ///
+    /// Runs of an [`UnfiredTimer`](crate::UnfiredTimer) do not count.
+    pub running: u64,
     /// Extra threads that the pool has now: see [`max_extra_threads`](crate::Builder::max_extra_threads).
     pub extra_threads: u64,
     /// How often the pool needed an extra thread: it called an idle one, or started a new one.
@@ -99,6 +103,7 @@ pub struct ShardStats {
     pub panicked: u64,
     pub rejected: u64,
     pub wakeups: u64,
+    pub running: u64,
     pub lateness: Lateness,
 }
 
@@ -119,9 +124,9 @@ impl Stats {
 
     /// Returns what has happened since `earlier`, a former reading of the same timer.
     ///
-    /// Each count is the difference. `pending`, `extra_threads` and [`Lateness::max`] have no difference: they are
-    /// those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`. The same
-    /// goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
+    /// Each count is the difference. `pending`, `running`, `extra_threads` and [`Lateness::max`] have no difference:
+    /// they are those of this reading. So `scheduled + earlier.pending = completed + cancelled + unfired + pending`.
+    /// The same goes for each [shard](Self::shards). O(shards), and O(buckets) for each lateness.
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};
@@ -167,7 +172,8 @@ impl ShardStats {
     /// ```
     pub fn since(&self, earlier: &ShardStats) -> ShardStats {
         let lateness = self.lateness.since(&earlier.lateness);
-        ShardStats { pending: self.pending, lateness, ..self.combine(earlier, u64::saturating_sub) }
+        let (pending, running) = (self.pending, self.running);
+        ShardStats { pending, running, lateness, ..self.combine(earlier, u64::saturating_sub) }
     }
 
     /// Returns the number of timers that have ended.
@@ -175,14 +181,16 @@ impl ShardStats {
         self.completed + self.cancelled + self.unfired
     }
 
-    /// Returns the same counts with `scheduled` and `pending` computed. The caller must have read `scheduled` after the
-    /// ends, so that it has read the beginning of each of them, too.
+    /// Returns the same counts with `scheduled` and `pending` computed, and `running` not negative. The caller must
+    /// have read `scheduled` after the ends, so that it has read the beginning of each of them, too.
     ///
-    /// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and the
-    /// timer may have ended meanwhile. Such an end counts as its own beginning, so `pending` is not negative.
+    /// The exception is a timer whose `schedule` has not returned. A thread counts a timer after it has armed it, and
+    /// the timer may have ended meanwhile. Such an end counts as its own beginning, so `pending` is not negative.
     pub(crate) fn balanced(mut self, scheduled: u64) -> Self {
         self.pending = scheduled.saturating_sub(self.ended());
         self.scheduled = self.ended() + self.pending;
+        // Negative if a run returns among other counters, which were read later than those among which it has fired.
+        self.running = (self.running as i64).max(0) as u64;
         self
     }
 }
@@ -207,13 +215,14 @@ macro_rules! for_all {
     };
 }
 
-for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups);
+for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups running);
 
 impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {
         let mut lateness = mem::take(&mut self.lateness);
         lateness += &other.lateness;
-        *self = ShardStats { lateness, ..self.combine(other, |sum, part| sum + part) };
+        // Wraps: see `ThreadCounters::add_to`.
+        *self = ShardStats { lateness, ..self.combine(other, u64::wrapping_add) };
     }
 }
 

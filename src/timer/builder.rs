@@ -349,7 +349,7 @@ impl Builder {
     ///
     /// let timer = Timer::builder()
     ///     .on_slow(Duration::from_millis(10), |slow| {
-    ///         eprintln!("a callback of shard {} took {:?}, {:?} late", slow.shard, slow.took, slow.late);
+    ///         eprintln!("{} took {:?}, {:?} late", slow.callback, slow.took, slow.late);
     ///     })
     ///     .build()?;
     /// # drop(timer);
@@ -385,6 +385,38 @@ impl Builder {
             return Err(BuildError::NulInThreadName(self.thread_name));
         }
         Ok(Timer(Arc::new(Service::start(self)?)))
+    }
+
+    /// Builds the timer of the whole process: the one that [`Timer::global`] returns, and that the functions of
+    /// [`corewheel::time`](crate::time) use.
+    ///
+    /// Call it early, because the first use of either starts that timer with the default settings. With a
+    /// [`ManualClock`], a test runs code that is written for `corewheel::time` [in virtual time][tokio-tests.md]. As with
+    /// [`Timer::global`], no drop shuts the timer down. Takes as long as [`build`](Self::build). If another thread starts
+    /// the global timer at the same time, waits for that.
+    ///
+    /// # Errors
+    /// Fails as [`build`](Self::build) does; a later call may then succeed. Fails with
+    /// [`GlobalExists`](BuildError::GlobalExists) once the process has its timer, also after a
+    /// [`shutdown`](Timer::shutdown) of it.
+    ///
+    /// ```
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build_global()?;
+    /// let hour = corewheel::time::sleep(Duration::from_secs(3600)); // on that clock
+    /// assert_eq!(hour.deadline(), timer.now() + Duration::from_secs(3600));
+    /// clock.advance(Duration::from_secs(3600));
+    /// futures::executor::block_on(hour);
+    /// assert!(Timer::builder().build_global().is_err()); // there is one
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    ///
+    /// [tokio-tests.md]: crate::guide::tokio_tests#code-that-calls-corewheeltime
+    pub fn build_global(self) -> Result<&'static Timer, BuildError> {
+        Timer::set_global(|| self.build())
     }
 
     pub(super) fn effective_tick(&self) -> Duration {

@@ -17,8 +17,7 @@ use crate::drive::ProgramLoop;
 /// before it sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that only
 /// polls, as a game loop does, needs neither.
 ///
-/// A loop that does not come back makes the timers of its shard late, because no thread takes its driver away. Drop the
-/// `Driver` before a long job, and take it again after it. Otherwise all promises of the timer hold as without a
+/// If your loop stays away, nobody stands in for it: the timers of its shard fire late. Drop the `Driver` before a long job, and take it again after it. Otherwise all promises of the timer hold as without a
 /// `Driver`, also for callbacks that the loop has handed over before it stays away or waits for them.
 ///
 /// The thread that last called a method of the `Driver` has it; until then, the thread that took it. The shard is that

@@ -4,6 +4,7 @@
 //! |------------|-------------------------------------------------------------------|
 //! | `timer`    | `Timer` and `WeakTimer`: read, shut down                          |
 //! | `builder`  | the settings, and the building of a timer from them               |
+//! | `census`   | what is pending, by what armed it                                 |
 //! | `driver`   | `Driver`: the program's own loop drives a shard                   |
 //! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring |
 //! | `queues`   | the delay queues of a timer, which its shutdown closes            |
@@ -15,6 +16,7 @@
 //! | `unfired`  | the timers that a shutdown hands back                             |
 
 mod builder;
+mod census;
 mod driver;
 mod interval;
 mod periodic;
@@ -28,6 +30,7 @@ mod timer;
 mod unfired;
 
 pub use builder::Builder;
+pub use census::{Group, GroupKind};
 pub use driver::Driver;
 pub use interval::{Interval, MissedTickBehavior};
 pub(crate) use queues::QueueRef;

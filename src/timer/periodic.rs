@@ -41,7 +41,7 @@ where
         self.next = self.ticks.after_reset(due);
     }
 
-    fn type_name(&self) -> &'static str {
+    fn type_name() -> &'static str {
         any::type_name::<F>()
     }
 }

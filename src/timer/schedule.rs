@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::periodic::Periodic;
 use super::timer::Timer;
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{Callback, CallbackKind};
+use crate::engine::entry::{Callback, CallbackKind, Data};
 use crate::error::ScheduleError;
 use crate::handle::TimerHandle;
 
@@ -22,6 +22,29 @@ impl Timer {
     /// Refuses the timer after a [`shutdown`](Self::shutdown), if [`max_pending`](crate::Builder::max_pending) timers
     /// are pending, or if the system has no memory for it. The error returns `f`. A closure that needs a `Box` is not
     /// refused: without memory for that, the process ends.
+    ///
+    /// # Two errors of the compiler
+    ///
+    /// - `?` into an `anyhow::Error`, or into a `Box<dyn Error + Send + Sync>`, fails for a closure that is not `Sync`,
+    ///   because the error has the closure. Drop it by [`without_closure`](ScheduleError::without_closure).
+    /// - `|| sender.send(x)` *expected `()`, found `Result`*: a callback returns nothing. Ignore the result, or unwrap it.
+    ///   [`on_panic`](crate::Builder::on_panic) receives the panic.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::{error::Error, sync::mpsc, time::Duration};
+    /// fn start(timer: &Timer) -> Result<(), Box<dyn Error + Send + Sync>> {
+    ///     let (sender, receiver) = mpsc::channel(); // the receiver is not `Sync`
+    ///     let forward = move || _ = receiver.recv();
+    ///     timer.schedule(Duration::from_secs(1), forward).map_err(|error| error.without_closure())?;
+    ///     timer.schedule(Duration::from_secs(1), move || _ = sender.send("x"))?; // not `|| sender.send("x")`
+    ///     Ok(())
+    /// }
+    /// start(&Timer::new()?)?;
+    /// # Ok::<(), Box<dyn Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// # Example
     ///
     /// ```
     /// use std::time::Duration;
@@ -208,7 +231,7 @@ impl Timer {
     {
         let f = ManuallyDrop::new(f);
         // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { Callback::write_once::<F, Named>(place, &*f) };
+        let write = |data: *mut Data| unsafe { Callback::write_once::<F, Named>(data, &*f) };
         let scheduled = self.0.schedule(due, CallbackKind::Once, write);
         scheduled.map_err(|rejection| rejection.map(|()| ManuallyDrop::into_inner(f)))
     }
@@ -222,7 +245,7 @@ impl Timer {
         let periodic = Periodic { f, run, ticks: self.0.ticks.clone(), next: first.requested };
         let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
         // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |place: *mut Callback| unsafe { place.copy_from_nonoverlapping(&*callback, 1) };
+        let write = |data: *mut Data| unsafe { callback.write(data) };
         self.0.schedule(|_| first, CallbackKind::Periodic, write).map_err(|rejection| {
             // SAFETY: the callback was made above, from a `Periodic<F, R>`.
             let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };

@@ -37,7 +37,7 @@ use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
 use crate::engine::call_stack;
-use crate::engine::entry::{Callback, CallbackKind};
+use crate::engine::entry::{Callback, CallbackKind, Data, Table};
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
@@ -168,7 +168,7 @@ impl Service {
         &self,
         due: impl FnOnce(&Ticks) -> Deadline,
         kind: CallbackKind,
-        write: impl FnOnce(*mut Callback),
+        write: impl FnOnce(*mut Data) -> Table,
     ) -> Result<TimerHandle, ScheduleError<()>> {
         if self.is_closed() {
             self.reject();

@@ -84,6 +84,15 @@ use crate::system::Process;
 #[derive(Clone)]
 pub struct Timer(pub(super) Arc<Service>);
 
+/// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its parent
+/// that was starting the timer.
+static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
+
+/// Returns the cell in which this process starts its timer, unless it has inherited one.
+fn global_cell() -> &'static OnceLock<Timer> {
+    &GLOBAL[Process::current().forks().min(GLOBAL.len() - 1)]
+}
+
 impl Timer {
     /// Returns a timer with the default settings of [`Builder`].
     ///
@@ -115,8 +124,9 @@ impl Timer {
 
     /// Returns the timer of the whole process.
     ///
-    /// The first call starts it with the default settings, and calls at the same time wait for that. No drop shuts it
-    /// down. A [`shutdown`](Self::shutdown) does, for the whole process and for good.
+    /// The first call starts it with the default settings, and calls at the same time wait for that. A program that needs
+    /// others calls [`Builder::build_global`] before. No drop shuts the timer down. A [`shutdown`](Self::shutdown) does,
+    /// for the whole process and for good.
     ///
     /// # Panics
     /// Panics if the system refuses a thread.
@@ -130,13 +140,19 @@ impl Timer {
     /// # });
     /// ```
     pub fn global() -> &'static Timer {
-        // One for each count of forks. So a child does not wait for a thread of its parent that was inside of the first
-        // call.
-        static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
-        GLOBAL.iter().find_map(OnceLock::get).unwrap_or_else(|| {
-            let forks = Process::current().forks().min(GLOBAL.len() - 1);
-            GLOBAL[forks].get_or_init(|| Timer::new().expect("the process's timer starts"))
-        })
+        let existing = GLOBAL.iter().find_map(OnceLock::get);
+        existing.unwrap_or_else(|| global_cell().get_or_init(|| Timer::new().expect("the process's timer starts")))
+    }
+
+    /// Makes the timer that `build` returns that of the whole process.
+    pub(super) fn set_global(build: impl FnOnce() -> Result<Timer, BuildError>) -> Result<&'static Timer, BuildError> {
+        if GLOBAL.iter().any(|cell| cell.get().is_some()) {
+            return Err(BuildError::GlobalExists);
+        }
+        let mut timer = Some(build()?);
+        let global = global_cell().get_or_init(|| timer.take().expect("the cell takes one timer"));
+        // If another thread was faster, the new timer ends here.
+        timer.map_or(Ok(global), |_| Err(BuildError::GlobalExists))
     }
 
     /// Returns the present by the timer's clock: `Instant::now()`, or the instant of a

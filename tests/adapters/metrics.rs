@@ -55,12 +55,13 @@ fn the_recorder_receives_every_counter() {
         clock.advance(SEC);
         exporter.export(&timer.stats());
         let mut all = recorded(&snapshotter);
-        assert_eq!(all.len(), 13 + BUCKETS, "{all:?}");
+        assert_eq!(all.len(), 14 + BUCKETS, "{all:?}");
         let mut value = |name: &str| all.remove(&(name.to_owned(), "shard=0".to_owned())).unwrap();
         for (name, count) in [("scheduled", 6), ("fired", 5), ("completed", 5), ("rearmed", 1), ("cancelled", 0)] {
             assert_eq!(value(&format!("corewheel_{name}_total")), DebugValue::Counter(count), "{name}");
         }
         assert_eq!(value("corewheel_pending"), DebugValue::Gauge(1.0.into()));
+        assert_eq!(value("corewheel_running"), DebugValue::Gauge(0.0.into()));
         drop(other);
     });
 }
@@ -147,6 +148,8 @@ fn a_late_run_counts_from_its_bound_on() {
         let gate = Gate::default();
         let (sender, receiver) = channel();
         block(&timer, 1, &gate);
+        Exporter::new().export(&timer.stats());
+        assert_eq!(gauge(&recorded(&snapshotter), "corewheel_running", "shard=0"), 1.0);
         timer.schedule(MS, move || sender.send(()).unwrap()).unwrap();
         std::thread::sleep(100 * MS);
         gate.open();
@@ -225,7 +228,7 @@ fn labels_tell_timers_apart() {
             timer
         });
         let all = recorded(&snapshotter);
-        assert_eq!(all.len(), 2 * (13 + BUCKETS));
+        assert_eq!(all.len(), 2 * (14 + BUCKETS));
         for (name, timer) in ["timeouts", "retries"].into_iter().zip(timers) {
             let labels = format!("timer={name},zone=west");
             let of_shard = format!("{labels},shard=0");

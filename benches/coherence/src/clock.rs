@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) use quiescence::{Quiesce, Quiescence};
-pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, duration_of};
+pub(crate) use ticks::{Deadline, NEVER, Requested, Ticks, UNKNOWN_NANOS, duration_of};
 
 use crate::shard::Shard;
 

@@ -7,6 +7,7 @@
 
 mod backlog;
 mod cancel;
+mod census;
 mod delay_queue;
 mod drain;
 mod in_flight;

@@ -16,13 +16,16 @@ pub(crate) trait PeriodicCallback: Send {
     /// A reset has set the deadline of the next run, to the tick `due`.
     fn reset(&mut self, due: u64);
     /// Returns the name of the closure's type.
-    fn type_name(&self) -> &'static str {
+    fn type_name() -> &'static str
+    where
+        Self: Sized,
+    {
         any::type_name::<Self>()
     }
 }
 
 /// The purpose of a callback. Its number is its flag in the [state word](super::state).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u64)]
 pub(crate) enum CallbackKind {
     /// It runs once.
@@ -37,29 +40,46 @@ pub(crate) enum CallbackKind {
 
 /// The closure of a timer, owned and type-erased.
 pub(crate) struct Callback {
-    vtable: &'static VTable,
-    data: Data,
+    pub(super) vtable: Table,
+    pub(super) data: Data,
 }
 
-type Data = MaybeUninit<[usize; 3]>;
+/// What a callback owns: a closure, a box or a waker.
+pub(crate) type Data = MaybeUninit<[usize; 3]>;
+
+/// The table of a callback, which is never freed.
+pub(crate) type Table = &'static VTable;
+
+type Run = unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>;
 
 /// The functions for the data of callbacks of one type, and their kind.
-struct VTable {
+pub(crate) struct VTable {
     /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
-    run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>,
+    run: Run,
     /// Drops the data, which must be valid, and must not be used afterwards.
-    drop: unsafe fn(*mut Data),
-    /// Returns the name of the closure's type, which is not that of a box around it.
-    type_name: fn() -> &'static str,
+    pub(super) drop: unsafe fn(*mut Data),
+    /// Returns the name of the closure's type, which is not that of a box around it. For a value of a queue, that of the
+    /// value's type.
+    pub(super) type_name: fn() -> &'static str,
     kind: CallbackKind,
 }
 
 impl VTable {
-    /// The data is a `T`, and its name that of `Named`.
-    const fn new<T, Named>(kind: CallbackKind, run: unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>) -> Self {
+    /// The data is a `T`.
+    const fn new<T>(kind: CallbackKind, type_name: fn() -> &'static str, run: Run) -> Self {
         // SAFETY: we own a valid `T`, by the contract of the field.
         let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
-        Self { run, drop, type_name: any::type_name::<Named>, kind }
+        Self { run, drop, type_name, kind }
+    }
+
+    /// Returns whether data of this table wakes the same task as `waker`.
+    ///
+    /// # Safety
+    /// The table must be for the data, which must be valid for reads.
+    #[inline]
+    pub(super) unsafe fn will_wake(&self, data: *const Data, waker: &Waker) -> bool {
+        // SAFETY: the data is a waker, because only `write_waking` makes data of this kind, and by this function's contract.
+        self.kind == CallbackKind::Waker && unsafe { &*data.cast::<Waker>() }.will_wake(waker)
     }
 }
 
@@ -70,85 +90,92 @@ impl Callback {
         mem::size_of::<T>() <= mem::size_of::<Data>() && mem::align_of::<T>() <= mem::align_of::<Data>()
     }
 
-    /// Writes a callback that runs the closure `f` once to `destination`. `F` must be stored [inline](Self::is_inline).
+    /// Writes the data of a callback that runs the closure `f` once to `data`, and returns its table. `F` must be stored
+    /// [inline](Self::is_inline).
     ///
-    /// It writes field by field, straight to the destination. A callback that is built elsewhere and then copied costs
-    /// a store forwarding stall: a read of 16 bytes that were written as two times 8 waits until they are in the
-    /// processor's cache.
+    /// It writes straight to the destination. A callback that is built elsewhere and then copied costs a store forwarding
+    /// stall: a read of 16 bytes that were written as two times 8 waits until they are in the processor's cache.
     ///
     /// # Safety
-    /// `destination` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use
-    /// the closure afterwards, unless it treats `destination` as uninitialised.
+    /// `data` must be valid for writes, and `f` for reads; `F` must be stored inline. The caller must not use the closure
+    /// afterwards, unless it treats `data` as uninitialised.
     ///
     /// `Named` is the type that [`type_name`](Self::type_name) names.
     #[inline]
-    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(destination: *mut Self, f: *const F) {
+    pub(crate) unsafe fn write_once<F: FnOnce() + Send + 'static, Named>(data: *mut Data, f: *const F) -> Table {
         debug_assert!(Self::is_inline::<F>());
-        let vtable = const {
-            &VTable::new::<F, Named>(CallbackKind::Once, |data, _, _| {
+        // SAFETY: the pointers are valid and `F` fits, by this function's contract.
+        unsafe { data.cast::<F>().copy_from_nonoverlapping(f, 1) };
+        const {
+            &VTable::new::<F>(CallbackKind::Once, any::type_name::<Named>, |data, _, _| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
                 None
             })
-        };
-        // SAFETY: the pointers are valid and `F` fits, by this function's contract; the vtable is for `F`.
-        unsafe { Self::write_parts(destination, vtable, f) };
+        }
+    }
+
+    /// Returns a callback that runs the closure `f` once, which must be stored inline. For tests.
+    #[cfg(any(test, loom))]
+    pub(crate) fn once<F: FnOnce() + Send + 'static, Named>(f: F) -> Self {
+        let (f, mut data) = (ManuallyDrop::new(f), Data::uninit());
+        // SAFETY: the closure is stored inline, which `write_once` asserts, and is not used afterwards.
+        let vtable = unsafe { Self::write_once::<F, Named>(&mut data, &*f) };
+        Self { vtable, data }
+    }
+
+    /// Copies the data of the callback to `data`, and returns its table.
+    ///
+    /// # Safety
+    /// `data` must be valid for writes. The caller must not use the callback afterwards, unless it treats `data` as
+    /// uninitialised.
+    #[inline]
+    pub(crate) unsafe fn write(&self, data: *mut Data) -> Table {
+        // SAFETY: the pointer is valid, by this function's contract.
+        unsafe { data.copy_from_nonoverlapping(&self.data, 1) };
+        self.vtable
     }
 
     /// Returns a callback that runs more than once.
-    pub(crate) fn periodic(periodic: Box<dyn PeriodicCallback>) -> Self {
+    pub(crate) fn periodic<R: PeriodicCallback + 'static>(periodic: Box<R>) -> Self {
         let vtable = const {
-            &VTable::new::<Box<dyn PeriodicCallback>, Box<dyn PeriodicCallback>>(
-                CallbackKind::Periodic,
-                |data, _, _| {
-                    // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
-                    unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
-                },
-            )
+            &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, R::type_name, |data, _, _| {
+                // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
+                unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
+            })
         };
+        let periodic: Box<dyn PeriodicCallback> = periodic;
         // SAFETY: a box fits, and the vtable is for it.
         unsafe { Self::new(periodic, vtable) }
     }
 
-    /// Writes a callback that wakes a task to `destination`, as [`write_once`](Self::write_once) does.
+    /// Writes the data of a callback that wakes a task to `data`, and returns its table, as
+    /// [`write_once`](Self::write_once) does.
     ///
     /// # Safety
     /// As for `write_once`, of the waker.
     #[inline]
-    pub(crate) unsafe fn write_waking(destination: *mut Self, waker: *const Waker) {
+    pub(crate) unsafe fn write_waking(data: *mut Data, waker: *const Waker) -> Table {
         const { assert!(Self::is_inline::<Waker>()) };
-        let vtable = const {
-            &VTable::new::<Waker, Waker>(CallbackKind::Waker, |data, _, _| {
+        // SAFETY: the pointers are valid, by this function's contract, and a waker fits.
+        unsafe { data.cast::<Waker>().copy_from_nonoverlapping(waker, 1) };
+        const {
+            &VTable::new::<Waker>(CallbackKind::Waker, any::type_name::<Waker>, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
                 None
             })
-        };
-        // SAFETY: by this function's contract; the vtable is for a waker, which fits.
-        unsafe { Self::write_parts(destination, vtable, waker) };
-    }
-
-    /// Writes a callback with a copy of `value` as its data to `destination`.
-    ///
-    /// # Safety
-    /// `destination` must be valid for writes, and `value` for reads. `T` must fit, and `vtable` must be for `T`.
-    #[inline]
-    unsafe fn write_parts<T>(destination: *mut Self, vtable: &'static VTable, value: *const T) {
-        // SAFETY: by this function's contract.
-        unsafe {
-            (&raw mut (*destination).vtable).write(vtable);
-            (&raw mut (*destination).data).cast::<T>().copy_from_nonoverlapping(value, 1);
         }
     }
 
-    /// Returns a callback that makes a value of a queue due. The closure, which must fit, is called with the tick of the
-    /// deadline, and adds the value to the deliveries.
+    /// Returns a callback that makes a value of a queue due, of the type `Named`. The closure, which must fit, is called
+    /// with the tick of the deadline, and adds the value to the deliveries.
     #[inline]
-    pub(crate) fn value<F: FnOnce(u64, &mut Deliveries) + Send + 'static>(f: F) -> Self {
+    pub(crate) fn value<F: FnOnce(u64, &mut Deliveries) + Send + 'static, Named>(f: F) -> Self {
         const { assert!(Self::is_inline::<F>()) };
         let vtable = const {
-            &VTable::new::<F, F>(CallbackKind::Value, |data, due, deliveries| {
+            &VTable::new::<F>(CallbackKind::Value, any::type_name::<Named>, |data, due, deliveries| {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f(due, deliveries);
@@ -157,13 +184,6 @@ impl Callback {
         };
         // SAFETY: the closure fits, and the vtable is for it.
         unsafe { Self::new(f, vtable) }
-    }
-
-    /// Returns whether the callback wakes the same task as `waker`.
-    #[inline]
-    pub(super) fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: the data is a waker, because only `write_waking` makes a callback of this kind.
-        self.kind() == CallbackKind::Waker && unsafe { &*self.data.as_ptr().cast::<Waker>() }.will_wake(waker)
     }
 
     /// Returns a callback with `value` as its data.
@@ -185,11 +205,7 @@ impl Callback {
 
     /// Returns the name of the closure's type.
     pub(crate) fn type_name(&self) -> &'static str {
-        if self.kind() != CallbackKind::Periodic {
-            return (self.vtable.type_name)();
-        }
-        // SAFETY: the data is the box that `periodic` wrote, because only that makes a callback of this kind.
-        unsafe { &*self.data.as_ptr().cast::<Box<dyn PeriodicCallback>>() }.type_name()
+        (self.vtable.type_name)()
     }
 
     /// Runs a one-shot callback, or makes the last run of a periodic one.

@@ -1,18 +1,12 @@
 //! Unit tests of `callback`.
 
-use std::mem::{self, ManuallyDrop, MaybeUninit};
+use std::mem;
 use std::sync::Arc;
 
 use super::callback::{Callback, CallbackKind, PeriodicCallback};
 
 fn once<F: FnOnce() + Send + 'static>(f: F) -> Callback {
-    let f = ManuallyDrop::new(f);
-    let mut callback = MaybeUninit::uninit();
-    // SAFETY: the closure is stored inline, which `write_once` asserts, and is not used afterwards.
-    unsafe {
-        Callback::write_once::<_, F>(callback.as_mut_ptr(), &*f);
-        callback.assume_init()
-    }
+    Callback::once::<F, F>(f)
 }
 
 fn holding(token: &Arc<()>) -> impl FnOnce() + Send + use<> {

@@ -1,10 +1,10 @@
 //! The parts of an entry, and the loop that all transitions but `close` go through.
 
-use std::mem::MaybeUninit;
+use std::ptr;
 
-use super::callback::Callback;
+use super::callback::{Callback, Data, Table, VTable};
 use super::state::{ARMED, CLOSED, ENQUEUED, RESET, RUNNING, State};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use crate::wheel::Links;
 
 /// The memory of one timer. All zero bytes are a free entry.
@@ -22,13 +22,16 @@ pub(crate) struct Entry {
     registered_tick: AtomicU32,
     /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
     links: UnsafeCell<Links>,
-    /// The callback, while the entry is armed or its callback runs. In the depot, indices of others.
-    pub(super) callback: UnsafeCell<MaybeUninit<Callback>>,
+    /// The table of the callback, or of an earlier one; null before the first. The owner of the callback's data writes
+    /// it, and any thread may [read](Self::observe) it.
+    vtable: AtomicPtr<VTable>,
+    /// The data of the callback, while the entry is armed or its callback runs. In the depot, indices of others.
+    pub(super) data: UnsafeCell<Data>,
 }
 
-/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback. One names the next
-/// chunk.
-pub(crate) const CHUNK: usize = size_of::<Callback>() / size_of::<u32>();
+/// Number of entries of a chunk in the depot: as many as indices fit in the cell of the callback's data. One names the
+/// next chunk.
+pub(crate) const CHUNK: usize = size_of::<Data>() / size_of::<u32>();
 
 /// The `registered_tick` of an entry whose tick is too far away for its low half to identify it.
 const UNKNOWN_TICK: u32 = u32::MAX;
@@ -47,7 +50,8 @@ impl Entry {
             next_magazine: AtomicU32::new(0),
             registered_tick: AtomicU32::new(0),
             links: UnsafeCell::new(Links::default()),
-            callback: UnsafeCell::new(MaybeUninit::uninit()),
+            vtable: AtomicPtr::new(ptr::null_mut()),
+            data: UnsafeCell::new(Data::uninit()),
         }
     }
 
@@ -62,8 +66,9 @@ impl Entry {
         }
         // SAFETY: we own the cell, because no thread uses the entry, by the contract of `Pages::discard`.
         self.links.with_mut(|links| unsafe { *links = Links::default() });
+        self.vtable.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: as above.
-        self.callback.with_mut(|callback| unsafe { *callback = MaybeUninit::zeroed() });
+        self.data.with_mut(|data| unsafe { *data = Data::zeroed() });
     }
 
     /// Loads the state word. It may have changed by the time that the caller uses it.
@@ -136,9 +141,61 @@ impl Entry {
     /// The caller must own the callback, by the ground rules, and the entry must contain one.
     #[inline]
     pub(super) unsafe fn take_callback(&self) -> Callback {
+        // SAFETY: by this function's contract.
+        let vtable = unsafe { self.vtable() };
         // SAFETY: we own the callback by this function's contract. The bits left in the cell are treated as
         // uninitialised, except that `will_wake` compares them. Meanwhile no thread writes the cell.
-        self.callback.with(|cell| unsafe { (*cell).assume_init_read() })
+        Callback { vtable, data: self.data.with(|data| unsafe { data.read() }) }
+    }
+
+    /// Returns the table of the callback.
+    ///
+    /// # Safety
+    /// The entry must contain a callback, which the caller owns, or has armed.
+    #[inline]
+    pub(super) unsafe fn vtable(&self) -> Table {
+        // Relaxed: the transition by which the caller has come to own the callback has acquired it.
+        let vtable = self.vtable.load(Ordering::Relaxed);
+        // SAFETY: it is a table, because a callback was written, by this function's contract. The compiler need not look.
+        unsafe { vtable.as_ref().unwrap_unchecked() }
+    }
+
+    /// Lets `write` write the data of a callback into the entry and return its table, for
+    /// [`arm_written`](Self::arm_written).
+    ///
+    /// # Safety
+    /// The caller must own the callback's cell, by the ground rules: as for [`arm_written`](Self::arm_written), or
+    /// inside a run. The cell must contain no callback.
+    #[inline(always)]
+    pub(crate) unsafe fn write_callback(&self, write: impl FnOnce(*mut Data) -> Table) {
+        let vtable = self.data.with_mut(write);
+        // Release: publishes that the entry's last timer has ended to a thread that reads this table; pairs with
+        // `observe`. Loom model `census`.
+        self.vtable.store(ptr::from_ref(vtable).cast_mut(), Ordering::Release);
+    }
+
+    /// Returns the state of a pending timer, and the name of its callback's type. Returns `None` if no timer is
+    /// pending. For threads that own nothing of the entry. Lock-free: repeats only after a transition of another
+    /// thread.
+    ///
+    /// The state is the same before and after the load of the table. If the table is that of a later callback, the
+    /// second load of the state sees that the timer of the first has ended. Only a state that has come back, with the
+    /// same deadline and flags, is not told apart. The table is then that of a timer that was armed meanwhile.
+    pub(crate) fn observe(&self) -> Option<(State, &'static str)> {
+        loop {
+            let state = self.state();
+            if !state.has(ARMED) {
+                return None;
+            }
+            // Acquire: pairs with `write_callback`. Loom model `census`.
+            let vtable = self.vtable.load(Ordering::Acquire);
+            // SAFETY: null or a table, which is never freed, because nothing else is ever written there, and the memory of
+            // a retired frame is zero. So the table is valid, whichever callback it belongs to.
+            let vtable = unsafe { vtable.as_ref() };
+            if let Some(vtable) = vtable.filter(|_| self.state() == state) {
+                return Some((state, (vtable.type_name)()));
+            }
+        }
     }
 
     /// Like [`take_callback`](Self::take_callback), after a transition from `state`, in which the timer had this
@@ -163,11 +220,14 @@ impl Entry {
     /// from being used again. The entry must contain a callback, which must not be used afterwards.
     #[inline]
     pub(crate) unsafe fn drop_callback(&self) {
-        // SAFETY: we have the cell to ourselves, because we own the callback by this function's contract.
-        self.callback.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
+        // SAFETY: by this function's contract.
+        let vtable = unsafe { self.vtable() };
+        // SAFETY: we have the cell to ourselves, because we own the callback by this function's contract. The table is for
+        // its data.
+        self.data.with_mut(|data| unsafe { (vtable.drop)(data) });
     }
 
-    /// Writes indices of other entries into the cell of the callback.
+    /// Writes indices of other entries into the cell of the callback's data.
     ///
     /// # Safety
     /// The caller must own the entry, which must be free or cached.
@@ -175,7 +235,7 @@ impl Entry {
     pub(crate) unsafe fn write_indices(&self, indices: [u32; CHUNK]) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
         // has no callback, and the indices fit.
-        self.callback.with_mut(|cell| unsafe { cell.cast::<[u32; CHUNK]>().write(indices) });
+        self.data.with_mut(|data| unsafe { data.cast::<[u32; CHUNK]>().write(indices) });
     }
 
     /// Returns the indices that [`write_indices`](Self::write_indices) has written.
@@ -186,7 +246,7 @@ impl Entry {
     #[inline]
     pub(crate) unsafe fn read_indices(&self) -> [u32; CHUNK] {
         // SAFETY: we own the entry, and the cell contains the indices, both by this function's contract.
-        self.callback.with(|cell| unsafe { cell.cast::<[u32; CHUNK]>().read() })
+        self.data.with(|data| unsafe { data.cast::<[u32; CHUNK]>().read() })
     }
 
     /// Returns the links of the wheel. Only the driver may call this.

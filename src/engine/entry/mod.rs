@@ -32,6 +32,8 @@
 //!
 //! - **The callback** belongs to the thread that clears `ARMED`, from that transition on. While `RUNNING` is set, it
 //!   belongs to the worker that set `RUNNING`.
+//! - **The `vtable`** of the callback is never anything but a table, or null, and tables live for ever. So a thread that
+//!   owns nothing may read the name of the callback's type there: [`Entry::observe`].
 //! - **The `links`** of the wheel belong to the driver, always.
 //! - **`registered_tick`**, the tick at which the driver has linked the entry, is written by the driver alone, and only
 //!   for an armed entry. Other threads may read it while the entry is not armed.
@@ -164,7 +166,7 @@ mod shutdown;
 mod state;
 mod worker;
 
-pub(crate) use callback::{Callback, CallbackKind, PeriodicCallback};
+pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
 pub(super) use layout::CHUNK;
 pub(crate) use layout::Entry;
 pub(crate) use notice::DriverNotice;

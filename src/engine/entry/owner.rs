@@ -28,7 +28,7 @@ impl Entry {
         // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry
         // again, and we are that thread. A callback that was taken has left its bits in the cell, which are compared
         // but not used.
-        self.callback.with(|cell| unsafe { (*cell).assume_init_ref() }.will_wake(waker))
+        self.data.with(|data| unsafe { self.vtable().will_wake(data, waker) })
     }
 
     /// Makes a pending timer of the entry, with a handle, that wakes the task of `waker`. Otherwise as
@@ -41,20 +41,10 @@ impl Entry {
         let waker = ManuallyDrop::new(waker);
         // SAFETY: we own the entry by this function's contract, and the waker, because it is moved into the cell, and
         // is used again only if the transition is refused.
-        unsafe { self.write_callback(|cell| Callback::write_waking(cell, &*waker)) };
+        unsafe { self.write_callback(|data| Callback::write_waking(data, &*waker)) };
         // SAFETY: by this function's contract, and the callback was written above.
         let armed = unsafe { self.arm_written(CallbackKind::Waker, deadline, now) };
         armed.ok_or_else(|| ManuallyDrop::into_inner(waker))
-    }
-
-    /// Lets `write` write a callback into the entry, for [`arm_written`](Self::arm_written).
-    ///
-    /// # Safety
-    /// The caller must own the callback's cell, by the ground rules: as for [`arm_written`](Self::arm_written), or inside
-    /// a run. The cell must contain no callback.
-    #[inline(always)]
-    pub(crate) unsafe fn write_callback(&self, write: impl FnOnce(*mut Callback)) {
-        self.callback.with_mut(|cell| write(cell.cast()));
     }
 
     /// Makes a pending timer of the entry, with a handle and the callback that was written. The caller must then notify

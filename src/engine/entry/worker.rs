@@ -1,5 +1,7 @@
 //! The transitions of a worker, and of a thread that drops a batch unrun.
 
+use std::mem::ManuallyDrop;
+
 use super::callback::Callback;
 use super::layout::Entry;
 use super::state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HAS_WAITER, PERIODIC, RESET, RUNNING, State};
@@ -75,7 +77,7 @@ impl Entry {
     pub(crate) fn arm_next(&self, callback: Callback, next: u64, now: u64) -> Result<(State, u64), Callback> {
         // SAFETY: we own the cell, because this worker has set `RUNNING`. It contains no callback, because that was taken
         // out for the run.
-        unsafe { self.write_callback(|cell| cell.write(callback)) };
+        unsafe { self.write_callback(|data| ManuallyDrop::new(callback).write(data)) };
         let resumed = |state: State| {
             let state = if state.has(RESET) { state } else { state.with_deadline(next, now) };
             state.without(RUNNING | HAS_WAITER)
