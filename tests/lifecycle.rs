@@ -645,6 +645,33 @@ fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
     assert_eq!(shutdown.join().unwrap().len(), 1);
 }
 
+const REPORTED: &str = "the_drop_of_the_last_clone_reports_what_it_drops";
+
+/// A program that loses its timer by accident learns why nothing happens.
+#[test]
+fn the_drop_of_the_last_clone_reports_what_it_drops() {
+    if is_child(REPORTED) {
+        let timer = Timer::new().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        (0..2).for_each(|_| drop(timer.schedule_at_fixed_rate(HOUR, HOUR, often).unwrap()));
+        drop((timer.clone(), timer));
+        let silent = [Timer::new(), Timer::builder().report_dropped(false).build(), Timer::new()].map(Result::unwrap);
+        silent.iter().skip(1).for_each(|timer| drop(timer.schedule(HOUR, || ()).unwrap()));
+        let [_empty, _told, shut_down] = silent;
+        return drop(shut_down.shutdown());
+    }
+    let errors = String::from_utf8(child(REPORTED, "", &[]).stderr).unwrap();
+    let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("corewheel")).collect();
+    if cfg!(debug_assertions) {
+        assert_eq!(lines.len(), 1, "{errors}");
+        assert!(lines[0].contains("drops 3 pending callbacks") && lines[0].contains("often"), "{errors}");
+    } else {
+        assert!(lines.is_empty(), "{errors}");
+    }
+}
+
+fn often() {}
+
 #[test]
 fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();

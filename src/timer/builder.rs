@@ -62,6 +62,7 @@ pub struct Builder {
     pub(super) thread_name: String,
     pub(super) on_panic: Option<Arc<OnPanic>>,
     pub(super) on_slow: Option<SlowHook>,
+    pub(super) report_dropped: bool,
 }
 
 impl Builder {
@@ -79,6 +80,7 @@ impl Builder {
             thread_name: "corewheel".to_owned(),
             on_panic: None,
             on_slow: None,
+            report_dropped: true,
         }
     }
 
@@ -357,6 +359,24 @@ impl Builder {
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
+    }
+
+    /// Sets whether the drop of the last [`Timer`] reports the pending callbacks that it drops. Default: true.
+    ///
+    /// The report is a line on the standard error, with their number and the most frequent type among them. Only a build
+    /// with debug assertions has it: it tells a program that has lost its timer by accident from one that is over. A
+    /// program that means it calls [`shutdown`](Timer::shutdown), or turns the report off.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::builder().report_dropped(false).build()?;
+    /// timer.schedule(Duration::from_secs(60), || println!("idle: closing"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn report_dropped(self, report: bool) -> Self {
+        Self { report_dropped: report, ..self }
     }
 
     /// Builds the timer and starts its threads.

@@ -82,6 +82,7 @@ use crate::system::Process;
 /// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
 /// parent at all.
 #[derive(Clone)]
+#[must_use = "the drop of the last `Timer` drops what is pending"]
 pub struct Timer(pub(super) Arc<Service>);
 
 /// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its parent
