@@ -97,6 +97,9 @@ fn global_cell() -> &'static OnceLock<Timer> {
 impl Timer {
     /// Returns a timer with the default settings of [`Builder`].
     ///
+    /// One timer is for a whole program: each starts two threads a core. On two cores that is half a millisecond and 80 KiB,
+    /// so a timer for each connection is wrong. Clone it instead, or use [`global`](Self::global).
+    ///
     /// # Errors
     /// Fails if the system refuses a thread.
     ///
