@@ -1,7 +1,7 @@
 //! The own thread of a shard.
 //!
-//! The thread drives all shards of its [role]. It makes a turn of one shard after the other, hands out
-//! what has expired, and sleeps when nothing is due. The [leader](super::shard_set) also checks the pool.
+//! The thread drives all shards of its [role]. It makes a turn of one shard after the other, hands out what has expired,
+//! and sleeps when nothing is due. The [leader](super::shard_set) also checks the pool.
 
 use std::sync::Arc;
 use std::thread;

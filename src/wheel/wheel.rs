@@ -70,7 +70,7 @@ impl<T> Wheel<T> {
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
     /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot at the
-    /// finest level, and 12 above, for a number of slots that is rounded up to a power of two.
+    /// finest level, and 20 above, for a number of slots that is rounded up to a power of two.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.

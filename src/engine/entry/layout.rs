@@ -78,8 +78,8 @@ impl Entry {
     }
 
     /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one
-    /// that another thread may have written since. Must be called after the push, with a fence in between. Calls
-    /// `present` only if the two differ.
+    /// that another thread may have written since. Must be called after the push, with a fence in between. `now` is the
+    /// present tick.
     #[inline]
     pub(crate) fn earliest_deadline(&self, deadline: u64, now: u64) -> u64 {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.

@@ -40,7 +40,7 @@
 //! | file     | concern                                                           |
 //! |----------|-------------------------------------------------------------------|
 //! | `queue`  | [`JobQueue`], and the loop of a worker                            |
-//! | `jobs`  | what its lock protects, and the check                             |
+//! | `jobs`   | what its lock protects, and the check                             |
 //! | `check`  | which thread checks, and when                                     |
 //! | `growth` | how many extra threads run, and what starts them                  |
 //! | `worker` | what the queue needs of its workers, and what a check samples     |
