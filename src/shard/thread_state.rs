@@ -36,6 +36,7 @@ use std::sync::{Arc, Weak};
 
 use super::counter_registry::ListedCounters;
 use super::shard::Shard;
+use crate::engine::entry::CHUNK;
 use crate::engine::memory::Cache;
 use crate::stats::{Counter, ThreadCounters};
 
@@ -44,7 +45,7 @@ const NONE: u64 = 0;
 
 /// Number of cached entries from which a thread gives back those of a shard that is not its home, when it uses another:
 /// those of a chunk in the [depot](crate::engine::memory).
-const HANDFUL: usize = 6;
+const HANDFUL: usize = CHUNK;
 
 /// One thread's state for one shard.
 pub(crate) struct ThreadState {

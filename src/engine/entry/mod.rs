@@ -167,7 +167,7 @@ mod state;
 mod worker;
 
 pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
-pub(super) use layout::CHUNK;
+pub(crate) use layout::CHUNK;
 pub(crate) use layout::Entry;
 pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
