@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{BuildError, Execute, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
+use futures::FutureExt;
 
 #[test]
 fn the_global_timer_is_unique_and_outlives_its_clones() {
@@ -230,6 +231,37 @@ fn unfired_timers_run_on_any_thread_after_their_timer_is_gone() {
     drop(timer);
     thread::spawn(move || unfired.for_each(UnfiredTimer::run)).join().unwrap();
     assert_eq!(received(&receiver), [7]);
+}
+
+const WARNED: &str = "a_drop_of_pending_callbacks_says_so";
+
+#[test]
+fn a_drop_of_pending_callbacks_says_so() {
+    if is_child(WARNED) {
+        return [true, false].into_iter().for_each(|warn| {
+            let build = || Timer::builder().warn_on_drop(warn).build().unwrap();
+            let (sleeps, ended, last) = (build(), build(), build());
+            let mut sleep = sleeps.sleep(HOUR);
+            assert!((&mut sleep).now_or_never().is_none());
+            drop(sleeps);
+            assert!(sleep.now_or_never().is_some(), "a future learns of the end by itself");
+            ended.schedule(HOUR, || ()).unwrap();
+            assert_eq!(ended.shutdown().len(), 1);
+            last.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
+            (0..2).for_each(|_| often(&last));
+            drop(last.clone());
+        });
+    }
+    let output = child(WARNED, "", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    let said: Vec<_> = said.lines().filter(|line| line.contains("corewheel: ")).collect();
+    assert!(output.status.success());
+    assert_eq!(said.len(), usize::from(cfg!(debug_assertions)), "{said:?}");
+    assert!(said.iter().all(|line| line.contains(": 3, most often `lifecycle::often::{{closure}}`")), "{said:?}");
+}
+
+fn often(timer: &Timer) {
+    timer.schedule(HOUR, || ()).unwrap();
 }
 
 #[test]

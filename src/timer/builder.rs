@@ -62,6 +62,7 @@ pub struct Builder {
     pub(super) thread_name: String,
     pub(super) on_panic: Option<Arc<OnPanic>>,
     pub(super) on_slow: Option<SlowHook>,
+    pub(super) warn_on_drop: bool,
 }
 
 impl Builder {
@@ -79,6 +80,7 @@ impl Builder {
             thread_name: "corewheel".to_owned(),
             on_panic: None,
             on_slow: None,
+            warn_on_drop: true,
         }
     }
 
@@ -357,6 +359,25 @@ impl Builder {
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
+    }
+
+    /// Sets whether the drop of the last clone of the [`Timer`] says on the standard error that it drops pending
+    /// callbacks unrun: how many, and the most frequent name of their closures' types. Default: true. Without debug
+    /// assertions, the setting has no effect.
+    ///
+    /// Such a drop is often an accident: a function that schedules a callback on a timer of its own, and returns. A
+    /// program that drops its callbacks on purpose calls [`shutdown`](Timer::shutdown) instead, which says nothing.
+    ///
+    /// ```
+    /// use corewheel::Timer;
+    /// use std::time::Duration;
+    /// let timer = Timer::builder().warn_on_drop(false).build()?;
+    /// timer.schedule(Duration::from_secs(60), || println!("never printed"))?;
+    /// drop(timer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn warn_on_drop(self, warn: bool) -> Self {
+        Self { warn_on_drop: warn, ..self }
     }
 
     /// Builds the timer and starts its threads.

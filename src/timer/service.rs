@@ -80,6 +80,8 @@ pub(super) struct Service {
     threads: Mutex<ManuallyDrop<Threads>>,
     /// The timer's own pool. `None` with another executor.
     pool: Option<Arc<Pool>>,
+    /// With debug assertions, the drop says what is pending.
+    warns_on_drop: bool,
 }
 
 impl Service {
@@ -139,6 +141,7 @@ impl Service {
             process,
             open: AtomicBool::new(true),
             pool: pool.clone(),
+            warns_on_drop: builder.warn_on_drop,
             threads: Mutex::new(ManuallyDrop::new(Threads {
                 own: Vec::new(),
                 shard_set: Some(shard_set.clone()),
@@ -299,6 +302,11 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if cfg!(debug_assertions) && self.warns_on_drop && !self.is_closed() {
+            // First, because no callback starts afterwards.
+            self.shards.iter().for_each(Shard::close);
+            self.warn_of_pending();
+        }
         // The timers of these closures have ended: a `cancel` by the drop of one is false for all of them.
         self.end(None, |closures| {
             closures.drain(..).for_each(|(_, callback)| self.shards[0].catch_panic(|| drop(callback)))

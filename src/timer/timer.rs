@@ -16,9 +16,10 @@ use crate::system::Process;
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
 /// is lock-free and never waits for another thread, except for the time of a [`ManualClock`](crate::ManualClock).
 ///
-/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles,
-/// [delay queues](crate::DelayQueue), and futures other than an [`Interval`](crate::Interval) are not clones. A callback
-/// that captures a `Timer` keeps the service alive; capture a [`WeakTimer`] instead.
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. With debug assertions, it
+/// [says so](Builder::warn_on_drop). Handles, [delay queues](crate::DelayQueue), and futures other than an
+/// [`Interval`](crate::Interval) are not clones. A callback that captures a `Timer` keeps the service alive; capture a
+/// [`WeakTimer`] instead.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -82,6 +83,7 @@ use crate::system::Process;
 /// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
 /// parent at all.
 #[derive(Clone)]
+#[must_use = "callbacks do not run after the drop of the last `Timer`"]
 pub struct Timer(pub(super) Arc<Service>);
 
 /// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its parent
