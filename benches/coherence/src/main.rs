@@ -65,11 +65,11 @@ use clap::Parser;
 pub use clock::ManualClock;
 pub use error::{BuildError, ScheduleError};
 pub use executor::{Execute, Executor};
-pub use future::{Elapsed, Interval, MissedTickBehavior, Sleep, Timeout};
+pub use future::{Elapsed, Sleep, Timeout};
 pub use handle::{CancelOnDrop, TimerHandle};
 pub use shard::SlowCallback;
 pub use stats::{Lateness, ShardStats, Stats};
-pub use timer::{Builder, Timer, Unfired, UnfiredTimer, WeakTimer};
+pub use timer::{Builder, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
 
 use child::Running;
