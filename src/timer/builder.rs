@@ -467,6 +467,7 @@ impl fmt::Debug for Builder {
             .field("max_pending", &self.max_pending)
             .field("clock", &self.clock)
             .field("thread_name", &self.thread_name)
+            .field("warn_on_drop", &self.warn_on_drop)
             .finish_non_exhaustive()
     }
 }
