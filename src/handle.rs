@@ -21,7 +21,8 @@ use crate::shard::{RawHandle, Shard};
 /// [`cancel_and_wait`](Self::cancel_and_wait).
 ///
 /// A handle may outlive its timer and the [`Timer`](crate::Timer) service. It then reports that the timer has ended.
-/// The memory of its shard stays allocated until the handle is dropped. In the child of a [fork](crate::Timer#fork),
+/// It keeps the 64 bytes of its timer, so drop the handles of timers that have fired. After the service, each keeps the
+/// memory of its shard. In the child of a [fork](crate::Timer#fork),
 /// the timers of the parent have ended.
 ///
 /// ```

@@ -29,8 +29,8 @@ use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
-/// Printed by a child each time before it stops itself, with the milliseconds after which it is to be continued; and when
-/// it has passed.
+/// Printed by a child before it stops itself, with the milliseconds after which it is to be continued; and when it has
+/// passed.
 const STOP: &str = "stopped for";
 const PASSED: &str = "the child has passed";
 
@@ -136,15 +136,16 @@ fn a_stopped_process_catches_up_in_order() {
         return with_enough_time(catch_up_after_stop);
     }
     let mut child = child_command(STOPPED, "").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut text = String::new();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
     let pid = Pid::from_raw(child.id() as i32);
-    for line in BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap) {
+    let mut text = String::new();
+    for line in stdout.lines().map(Result::unwrap) {
         if let Some((_, time)) = line.split_once(STOP) {
             assert_eq!(waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(pid, Signal::SIGSTOP));
             thread::sleep(Duration::from_millis(time.trim().parse().unwrap()));
             kill(pid, Signal::SIGCONT).unwrap();
         }
-        text += &(line + "\n");
+        text += &line;
     }
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_passed(child.wait().unwrap().success(), &text);
@@ -179,20 +180,22 @@ fn catch_up_after_stop(time: Duration) -> bool {
     let (inside, outside) = [(); 2]
         .map(|()| (0..CANCELLED).map(|_| timer.schedule_at(last, counting(&cancelled)).unwrap()).collect::<Vec<_>>())
         .into();
-    let (was_stopped, caught_up) = (Arc::new(AtomicBool::new(false)), Gate::default());
+    let caught_up = Gate::default();
     let others_done = Gate::default();
     let added = Runs::default();
-    let (in_time, reached) = (was_stopped.clone(), caught_up.clone());
+    let reached = caught_up.clone();
     let go_on = others_done.clone();
     let more = added.clone();
     let weak = timer.downgrade();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let was_stopped = stopped.clone();
     let middle = at(TIMERS / 2);
     timer
         .schedule_at(middle, move || {
             if middle.elapsed() < 300 * MS {
                 return reached.open();
             }
-            in_time.store(true, Ordering::SeqCst);
+            was_stopped.store(true, Ordering::SeqCst);
             let timer = weak.upgrade().unwrap();
             assert_eq!(inside.iter().filter(|handle| handle.cancel()).count(), inside.len());
             (0..100).for_each(|_| drop(more.schedule(&timer, Instant::now())));
@@ -207,7 +210,8 @@ fn catch_up_after_stop(time: Duration) -> bool {
     println!("{STOP} {}", (last - Instant::now() + 500 * MS).as_millis());
     raise(Signal::SIGSTOP).unwrap();
     caught_up.pass();
-    if !was_stopped.load(Ordering::SeqCst) {
+    if !stopped.load(Ordering::SeqCst) {
+        // The system did not run this thread in time.
         return false;
     }
     assert!(last < Instant::now(), "the last deadline has not passed");

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use corewheel::{BuildError, Execute, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
-use futures::FutureExt;
 
 #[test]
 fn the_global_timer_is_unique_and_outlives_its_clones() {
@@ -231,37 +230,6 @@ fn unfired_timers_run_on_any_thread_after_their_timer_is_gone() {
     drop(timer);
     thread::spawn(move || unfired.for_each(UnfiredTimer::run)).join().unwrap();
     assert_eq!(received(&receiver), [7]);
-}
-
-const WARNED: &str = "a_drop_of_pending_callbacks_says_so";
-
-#[test]
-fn a_drop_of_pending_callbacks_says_so() {
-    if is_child(WARNED) {
-        return [true, false].into_iter().for_each(|warn| {
-            let build = || Timer::builder().warn_on_drop(warn).build().unwrap();
-            let (sleeps, ended, last) = (build(), build(), build());
-            let mut sleep = sleeps.sleep(HOUR);
-            assert!((&mut sleep).now_or_never().is_none());
-            drop(sleeps);
-            assert!(sleep.now_or_never().is_some(), "a future learns of the end by itself");
-            ended.schedule(HOUR, || ()).unwrap();
-            assert_eq!(ended.shutdown().len(), 1);
-            last.schedule_at_fixed_rate(HOUR, HOUR, || ()).unwrap();
-            (0..2).for_each(|_| often(&last));
-            drop(last.clone());
-        });
-    }
-    let output = child(WARNED, "", &[]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    let said: Vec<_> = said.lines().filter(|line| line.contains("corewheel: ")).collect();
-    assert!(output.status.success());
-    assert_eq!(said.len(), usize::from(cfg!(debug_assertions)), "{said:?}");
-    assert!(said.iter().all(|line| line.contains(": 3, most often `lifecycle::often::{{closure}}`")), "{said:?}");
-}
-
-fn often(timer: &Timer) {
-    timer.schedule(HOUR, || ()).unwrap();
 }
 
 #[test]
@@ -676,6 +644,33 @@ fn a_shutdown_completes_the_sleeps_of_every_shard_before_it_waits_for_one() {
     gate.open();
     assert_eq!(shutdown.join().unwrap().len(), 1);
 }
+
+const REPORTED: &str = "the_drop_of_the_last_clone_reports_what_it_drops";
+
+/// A program that loses its timer by accident learns why nothing happens.
+#[test]
+fn the_drop_of_the_last_clone_reports_what_it_drops() {
+    if is_child(REPORTED) {
+        let timer = Timer::new().unwrap();
+        timer.schedule(HOUR, || ()).unwrap();
+        (0..2).for_each(|_| drop(timer.schedule_at_fixed_rate(HOUR, HOUR, often).unwrap()));
+        drop((timer.clone(), timer));
+        let silent = [Timer::new(), Timer::builder().report_dropped(false).build(), Timer::new()].map(Result::unwrap);
+        silent.iter().skip(1).for_each(|timer| drop(timer.schedule(HOUR, || ()).unwrap()));
+        let [_empty, _told, shut_down] = silent;
+        return drop(shut_down.shutdown());
+    }
+    let errors = String::from_utf8(child(REPORTED, "", &[]).stderr).unwrap();
+    let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("corewheel")).collect();
+    if cfg!(debug_assertions) {
+        assert_eq!(lines.len(), 1, "{errors}");
+        assert!(lines[0].contains("drops 3 pending callbacks") && lines[0].contains("often"), "{errors}");
+    } else {
+        assert!(lines.is_empty(), "{errors}");
+    }
+}
+
+fn often() {}
 
 #[test]
 fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {

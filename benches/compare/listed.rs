@@ -110,7 +110,8 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::from_contender::<CoreWheel<Shards<2, true>>>().only(asleep),
         ListedContender::from_contender::<CoreWheel<Shards<16, true>>>().only(asleep),
         ListedContender::from_contender::<CoreWheel<Shards<64, true>>>().only(asleep),
-        ListedContender::from_contender::<TokioSleep<false, true>>().only(asleep),
+        ListedContender::from_contender::<TokioSleep<false, true>>()
+            .only(|workload| matches!(workload, Workload::W1 | Workload::W4 | Workload::W9)),
         ListedContender::from_contender::<TokioTask>().only(|workload| matches!(workload, Workload::W8 | Workload::W9)),
         ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<CoreQueue>().only(queues),

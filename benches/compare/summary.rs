@@ -6,20 +6,27 @@ const BEGIN: &str = "<!-- summary: begin -->\n";
 const END: &str = "<!-- summary: end -->";
 /// Within this ratio, either way, two contenders are level.
 const LEVEL: f64 = 1.05;
+/// This crate's futures, and those of others.
+const FUTURE: &str = "corewheel-sleep";
+const FUTURES: [&str; 5] = ["tokio", "tokio-outside", "tokio-alternative", "async-io", "pingora"];
 /// Contenders that measure the benchmark, not a timer.
 const NO_TIMERS: [&str; 2] = ["control", "none"];
 
 /// What a row shows: of every figure, less is better.
 struct Row {
     workload: &'static str,
+    /// The contender of this crate.
+    own: &'static str,
     what: &'static str,
     case: &'static str,
     figure: &'static str,
 }
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 31] = [
     row("w1", "schedule and cancel, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
     row("w1", "schedule and cancel, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
+    futures("w1", "a `Sleep` made, polled and dropped, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
+    futures("w1", "the same, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
     row("w2", "schedule 10^6 from 2 threads, ns", "10^6 timers", "ns a schedule"),
     row("w2", "cancel them in random order, ns", "10^6 timers", "ns a cancel"),
     row("w2", "memory per timer, bytes", "10^6 timers", "bytes a timer"),
@@ -30,6 +37,8 @@ const ROWS: [Row; 26] = [
     row("w3", "the same: CPU per firing, ns", "10^6 timers in one tick", "CPU ns a firing"),
     row("w4", "reset a random one of 10^5, 1 thread, ns", "10^5 timers, 1 thread", "ns a re-arm"),
     row("w4", "the same, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm"),
+    futures("w4", "reset a random `Sleep` of 10^5, 1 thread, ns", "10^5 timers, 1 thread", "ns a re-arm"),
+    futures("w4", "the same, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm"),
     row("w5", "context switches in 5 s beside one far timer", "one timer, an hour away", "context switches"),
     row("w6", "100k/s: p50 lateness, ms", "100k a second", "ms late, p50"),
     row("w6", "100k/s: p99 lateness, ms", "100k a second", "ms late, p99"),
@@ -39,15 +48,25 @@ const ROWS: [Row; 26] = [
     row("w8", "4 of 1,000 callbacks sleep: lateness of the last other, ms", "4 of 1000 sleep 200ms", "ms late, max"),
     row("w10", "500/s: p50 lateness, ms", "500 timers a second", "ms late, p50"),
     row("w10", "the same: CPU per timer, µs", "500 timers a second", "CPU µs a timer"),
+    futures("w10", "500/s: p50 lateness of a `Sleep`, ms", "500 timers a second", "ms late, p50"),
     row("w10", "10k/s: p50 lateness, ms", "10000 timers a second", "ms late, p50"),
     row("w10", "the same: CPU per timer, µs", "10000 timers a second", "CPU µs a timer"),
-    row("wheel", "the wheel alone: insert, ns", "10^5 waiting", "ns an insert"),
-    row("wheel", "the wheel alone: remove, ns", "10^5 waiting", "ns a remove"),
-    row("wheel", "the wheel alone: advance tick by tick, per value, ns", "10^5 waiting", "ns a value, advance"),
+    wheel("the wheel alone: insert, ns", "ns an insert"),
+    wheel("the wheel alone: remove, ns", "ns a remove"),
+    wheel("the wheel alone: advance tick by tick, per value, ns", "ns a value, advance"),
 ];
 
 const fn row(workload: &'static str, what: &'static str, case: &'static str, figure: &'static str) -> Row {
-    Row { workload, what, case, figure }
+    Row { workload, own: "corewheel", what, case, figure }
+}
+
+/// A row that has futures beside futures.
+const fn futures(workload: &'static str, what: &'static str, case: &'static str, figure: &'static str) -> Row {
+    Row { own: FUTURE, ..row(workload, what, case, figure) }
+}
+
+const fn wheel(what: &'static str, figure: &'static str) -> Row {
+    Row { own: "Wheel", ..row("wheel", what, "10^5 waiting", figure) }
 }
 
 /// Returns the page with the table between the marks as the record has it.
@@ -65,10 +84,9 @@ fn table(record: &Record) -> String {
 
 impl Row {
     fn shown(&self, record: &Record) -> String {
-        let (own, heap) = if self.workload == "wheel" { ("Wheel", "BinaryHeap") } else { ("corewheel", "heap") };
         let line = |contender| record.line(self.workload, self.case, contender, self.figure);
-        let own = line(own);
-        let heap = line(heap);
+        let own = line(self.own);
+        let heap = line(if self.workload == "wheel" { "BinaryHeap" } else { "heap" });
         let best = self.best_other(record);
         let value = |line: Option<&Line>| line.and_then(|line| line.median).map(|median| median.value);
         let cell = |line| value(line).map_or_else(|| "–".to_owned(), number);
@@ -100,6 +118,7 @@ impl Row {
                 && !name.starts_with("corewheel")
                 && name != "Wheel"
                 && !NO_TIMERS.contains(&name)
+                && (self.own != FUTURE || FUTURES.contains(&name))
                 && is_sound(line)
         };
         let others = record.lines.iter().filter(is_other).filter_map(|line| Some((line.median?.value, line)));

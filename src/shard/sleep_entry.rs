@@ -237,9 +237,7 @@ fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
 impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
-        if self.is_armed()
-            && let Some(cancelled) = self.entry().cancel()
-        {
+        if let Some(cancelled) = self.is_armed().then(|| self.entry().cancel()).flatten() {
             // SAFETY: the transition above cancelled the timer, and the future owns its handle.
             unsafe { self.shard().finish_cancel(self.entry(), cancelled) };
         }

@@ -62,7 +62,7 @@ pub struct Builder {
     pub(super) thread_name: String,
     pub(super) on_panic: Option<Arc<OnPanic>>,
     pub(super) on_slow: Option<SlowHook>,
-    pub(super) warn_on_drop: bool,
+    pub(super) report_dropped: bool,
 }
 
 impl Builder {
@@ -80,7 +80,7 @@ impl Builder {
             thread_name: "corewheel".to_owned(),
             on_panic: None,
             on_slow: None,
-            warn_on_drop: true,
+            report_dropped: true,
         }
     }
 
@@ -361,23 +361,22 @@ impl Builder {
         Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
     }
 
-    /// Sets whether the drop of the last clone of the [`Timer`] says on the standard error that it drops pending
-    /// callbacks unrun: how many, and the most frequent name of their closures' types. Default: true. Without debug
-    /// assertions, the setting has no effect.
+    /// Sets whether the drop of the last [`Timer`] reports the pending callbacks that it drops. Default: true.
     ///
-    /// Such a drop is often an accident: a function that schedules a callback on a timer of its own, and returns. A
-    /// program that drops its callbacks on purpose calls [`shutdown`](Timer::shutdown) instead, which says nothing.
+    /// The report is a line on the standard error, with their number and the most frequent type among them. Only a build
+    /// with debug assertions has it: it tells a program that has lost its timer by accident from one that is over. A
+    /// program that means it calls [`shutdown`](Timer::shutdown), or turns the report off.
     ///
     /// ```
     /// use corewheel::Timer;
     /// use std::time::Duration;
-    /// let timer = Timer::builder().warn_on_drop(false).build()?;
-    /// timer.schedule(Duration::from_secs(60), || println!("never printed"))?;
-    /// drop(timer);
+    ///
+    /// let timer = Timer::builder().report_dropped(false).build()?;
+    /// timer.schedule(Duration::from_secs(60), || println!("idle: closing"))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn warn_on_drop(self, warn: bool) -> Self {
-        Self { warn_on_drop: warn, ..self }
+    pub fn report_dropped(self, report: bool) -> Self {
+        Self { report_dropped: report, ..self }
     }
 
     /// Builds the timer and starts its threads.
@@ -467,7 +466,6 @@ impl fmt::Debug for Builder {
             .field("max_pending", &self.max_pending)
             .field("clock", &self.clock)
             .field("thread_name", &self.thread_name)
-            .field("warn_on_drop", &self.warn_on_drop)
             .finish_non_exhaustive()
     }
 }

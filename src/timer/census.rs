@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::service::Service;
 use super::timer::Timer;
 use crate::clock::UNKNOWN_NANOS;
 use crate::engine::entry::{CallbackKind, Entry};
@@ -96,22 +95,16 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn census(&self) -> Vec<Group> {
-        self.0.census()
-    }
-}
-
-impl Service {
-    fn census(&self) -> Vec<Group> {
         let mut found = HashMap::<(&str, CallbackKind), (u64, u64, u64)>::new();
-        for shard in self.shards.iter().filter(|shard| !shard.is_inherited()) {
-            let now = self.ticks.now_tick();
+        for shard in self.0.shards.iter().filter(|shard| !shard.is_inherited()) {
+            let now = self.0.ticks.now_tick();
             for (state, name) in shard.core.slab.in_memory().filter_map(Entry::observe) {
                 let tick = state.deadline(now);
                 let (pending, earliest, latest) = found.entry((name, state.kind())).or_insert((0, tick, tick));
                 (*pending, *earliest, *latest) = (*pending + 1, tick.min(*earliest), tick.max(*latest));
             }
         }
-        let instant = |tick| self.ticks.display_deadline(tick, UNKNOWN_NANOS);
+        let instant = |tick| self.0.ticks.display_deadline(tick, UNKNOWN_NANOS);
         let mut groups: Vec<_> = found
             .into_iter()
             .map(|((name, kind), (pending, earliest, latest))| {
@@ -126,22 +119,5 @@ impl Service {
             .collect();
         groups.sort_unstable_by_key(|group| (Reverse(group.pending), group.name));
         groups
-    }
-
-    /// Says on the standard error which callbacks are pending, if there are any.
-    pub(super) fn warn_of_pending(&self) {
-        let census = self.census();
-        let mut callbacks =
-            census.iter().filter(|group| matches!(group.kind, GroupKind::Callback | GroupKind::Repeating));
-        let Some(first) = callbacks.next() else { return };
-        let pending: u64 = first.pending + callbacks.map(|group| group.pending).sum::<u64>();
-        // A test captures it. It panics if nothing reads the standard error.
-        self.shards[0].catch_panic(|| {
-            eprintln!(
-                "corewheel: the last clone of a `Timer` was dropped with pending callbacks, which will not run: {pending}, \
-                 most often `{}`. Keep a clone for as long as they matter, or call `shutdown`.",
-                first.name
-            );
-        });
     }
 }

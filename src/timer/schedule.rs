@@ -13,7 +13,7 @@ use crate::handle::TimerHandle;
 impl Timer {
     /// Schedules `f` to run once, after `delay`.
     ///
-    /// A delay too long to represent means never.
+    /// A delay too long to represent means never. Keep a `Timer` until then: the drop of the last one drops `f` unrun.
     ///
     /// Lock-free, in amortised constant time. A closure of up to three pointers (24 bytes with
     /// pointers of 64 bits), with at most a pointer's alignment, needs no allocation.

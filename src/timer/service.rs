@@ -23,6 +23,7 @@
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
 //! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
 
+use std::collections::HashMap;
 use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
@@ -80,8 +81,8 @@ pub(super) struct Service {
     threads: Mutex<ManuallyDrop<Threads>>,
     /// The timer's own pool. `None` with another executor.
     pool: Option<Arc<Pool>>,
-    /// With debug assertions, the drop says what is pending.
-    warns_on_drop: bool,
+    /// The drop reports what it drops.
+    reports_dropped: bool,
 }
 
 impl Service {
@@ -141,7 +142,7 @@ impl Service {
             process,
             open: AtomicBool::new(true),
             pool: pool.clone(),
-            warns_on_drop: builder.warn_on_drop,
+            reports_dropped: builder.report_dropped && cfg!(debug_assertions),
             threads: Mutex::new(ManuallyDrop::new(Threads {
                 own: Vec::new(),
                 shard_set: Some(shard_set.clone()),
@@ -252,7 +253,7 @@ impl Service {
     /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
     /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
     /// `until`. Calls after the first do nothing.
-    fn end(&self, until: Option<Instant>, taken: impl Fn(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
+    fn end(&self, until: Option<Instant>, mut taken: impl FnMut(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
         // Relaxed: it chooses one thread. What closes each shard orders the rest.
         if self.process.has_forked() || !self.open.swap(false, Ordering::Relaxed) {
             return Vec::new();
@@ -302,15 +303,21 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if cfg!(debug_assertions) && self.warns_on_drop && !self.is_closed() {
-            // First, because no callback starts afterwards.
-            self.shards.iter().for_each(Shard::close);
-            self.warn_of_pending();
-        }
+        let mut dropped = HashMap::<_, u64>::new();
         // The timers of these closures have ended: a `cancel` by the drop of one is false for all of them.
         self.end(None, |closures| {
-            closures.drain(..).for_each(|(_, callback)| self.shards[0].catch_panic(|| drop(callback)))
+            for (_, callback) in closures.drain(..) {
+                if self.reports_dropped {
+                    *dropped.entry(callback.type_name()).or_default() += 1;
+                }
+                self.shards[0].catch_panic(|| drop(callback));
+            }
         });
+        if let Some((most, _)) = dropped.iter().max_by_key(|&(_, number)| number) {
+            let number: u64 = dropped.values().sum();
+            let what = format!("{number} pending callbacks, most often `{most}`");
+            self.shards[0].catch_panic(|| eprintln!("corewheel: the drop of the last `Timer` drops {what}"));
+        }
     }
 }
 

@@ -11,7 +11,8 @@ impl Timer {
     /// Returns a future that completes after `delay`, or at once when the service is [shut
     /// down](Sleep#after-the-shutdown).
     ///
-    /// The future runs on any executor; it needs no runtime. A delay too long to represent means never. A delay of zero
+    /// The future runs on any executor; it needs no runtime. Keep a `Timer` until it is ready: the drop of the last one is a
+    /// shutdown. A delay too long to represent means never. A delay of zero
     /// is ready at the first poll, except [once in a while](Sleep#loops). If the system has no memory for the timer,
     /// the process ends, as it does when a `Box` cannot be allocated.
     ///
@@ -94,7 +95,7 @@ impl Timer {
     }
 
     /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once. The interval keeps the service
-    /// alive, as a clone does.
+    /// alive, as a clone does: no other `Timer` is needed for its ticks.
     ///
     /// # Panics
     /// Panics if `period` is zero.

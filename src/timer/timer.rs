@@ -16,10 +16,9 @@ use crate::system::Process;
 /// Clones share one service. Any number of threads may call any method at once, even from inside callbacks. Scheduling
 /// is lock-free and never waits for another thread, except for the time of a [`ManualClock`](crate::ManualClock).
 ///
-/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. With debug assertions, it
-/// [says so](Builder::warn_on_drop). Handles, [delay queues](crate::DelayQueue), and futures other than an
-/// [`Interval`](crate::Interval) are not clones. A callback that captures a `Timer` keeps the service alive; capture a
-/// [`WeakTimer`] instead.
+/// Dropping the last clone is a [`shutdown`](Self::shutdown) that drops pending callbacks unrun. Handles,
+/// [delay queues](crate::DelayQueue), and futures other than an [`Interval`](crate::Interval) are not clones. A callback
+/// that captures a `Timer` keeps the service alive; capture a [`WeakTimer`] instead.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -83,7 +82,7 @@ use crate::system::Process;
 /// on it during the fork. Otherwise the child must use neither. On other systems a child must not use a timer of the
 /// parent at all.
 #[derive(Clone)]
-#[must_use = "callbacks do not run after the drop of the last `Timer`"]
+#[must_use = "the drop of the last `Timer` drops what is pending"]
 pub struct Timer(pub(super) Arc<Service>);
 
 /// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its parent
@@ -97,6 +96,9 @@ fn global_cell() -> &'static OnceLock<Timer> {
 
 impl Timer {
     /// Returns a timer with the default settings of [`Builder`].
+    ///
+    /// One timer is for a whole program: each starts two threads a core. On two cores that is half a millisecond and 80 KiB,
+    /// so a timer for each connection is wrong. Clone it instead, or use [`global`](Self::global).
     ///
     /// # Errors
     /// Fails if the system refuses a thread.
