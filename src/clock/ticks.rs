@@ -215,12 +215,15 @@ impl Ticks {
         (tick != NEVER && (self.manual.is_none() || left.is_zero())).then_some(left)
     }
 
-    /// Returns the time from `tick` until the present.
+    /// Returns the time from `tick` until the present, in nanoseconds.
     #[inline]
-    pub(crate) fn lateness(&self, tick: u64) -> Duration {
+    pub(crate) fn lateness(&self, tick: u64) -> u64 {
         match &self.manual {
-            Some(clock) => self.since_origin(clock.now()).saturating_sub(self.span(tick)),
-            None => Duration::from_nanos(self.origin.elapsed().saturating_sub(tick.saturating_mul(self.tick.get()))),
+            Some(clock) => {
+                let lateness = self.since_origin(clock.now()).saturating_sub(self.span(tick));
+                u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX)
+            }
+            None => self.origin.elapsed().saturating_sub(tick.saturating_mul(self.tick.get())),
         }
     }
 

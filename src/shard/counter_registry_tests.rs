@@ -1,7 +1,6 @@
 //! Unit tests of `counter_registry`.
 
 use super::*;
-use std::time::Duration;
 
 /// Returns the number of counters in the list.
 fn linked(registry: &Registry) -> usize {
@@ -32,7 +31,7 @@ fn counters_of_a_peak_are_merged_and_freed() {
     let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
     for counters in all {
         counters.counters.fired.add(1, false);
-        counters.counters.record_lateness(Duration::from_millis(1), false);
+        counters.counters.record_lateness(1_000_000, false);
         registry.unregister(&counters);
     }
     assert!(registry.has_surplus());

@@ -22,7 +22,7 @@ use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Weak;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::shard::Shard;
 use super::slow_hook::SlowCallback;
@@ -115,7 +115,7 @@ impl RunHooks for &Shard {
         });
         let hook =
             self.settings.on_slow.as_ref().filter(|_| matches!(kind, CallbackKind::Once | CallbackKind::Periodic));
-        hook.map(|hook| hook.begin(lateness, callback.type_name()))
+        hook.map(|hook| hook.begin(Duration::from_nanos(lateness), callback.type_name()))
     }
 
     #[inline]

@@ -86,10 +86,10 @@ impl ThreadState {
         which(&self.listed.counters).add(more, self.temporary.is_some());
     }
 
-    /// Records the lateness of a run.
+    /// Records the lateness of a run, in nanoseconds.
     #[inline]
-    pub(super) fn record_lateness(&self, lateness: std::time::Duration) {
-        self.listed.counters.record_lateness(lateness, self.temporary.is_some());
+    pub(super) fn record_lateness(&self, nanos: u64) {
+        self.listed.counters.record_lateness(nanos, self.temporary.is_some());
     }
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.

@@ -8,7 +8,6 @@
 //! same thread made before it.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use super::counter::Counter;
 use super::lateness::{BUCKETS, bucket_of};
@@ -37,8 +36,7 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn record_lateness(&self, lateness: Duration, shared: bool) {
-        let nanos = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+    pub(crate) fn record_lateness(&self, nanos: u64, shared: bool) {
         self.max_lateness.raise(nanos, shared);
         let buckets = self.lateness.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
         buckets[bucket_of(nanos)].add(1, shared);

@@ -221,8 +221,7 @@ impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {
         let mut lateness = mem::take(&mut self.lateness);
         lateness += &other.lateness;
-        // Wraps: see `ThreadCounters::add_to`.
-        *self = ShardStats { lateness, ..self.combine(other, u64::wrapping_add) };
+        *self = ShardStats { lateness, ..self.combine(other, |sum, part| sum + part) };
     }
 }
 

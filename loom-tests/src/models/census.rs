@@ -40,6 +40,29 @@ fn of_an_entry_that_is_used_again() {
     });
 }
 
+/// The driver gives back the memory of the first timer, which has ended, and the second gets it anew.
+#[test]
+fn of_memory_that_is_given_back() {
+    explore(|| {
+        let fixture = Fixture::with_retained(0);
+        let (mut driver, worker) = (fixture.driver(), fixture.worker(0));
+        let mut cache = Cache::new();
+        let handle = fixture.schedule(&mut cache, Callback::once::<_, First>(|| ()), 5).unwrap();
+        fixture.drive(&mut driver, &worker);
+        let reader = fixture.spawn(|fixture| fixture.core.slab.in_memory().filter_map(observe).collect::<Vec<_>>());
+        assert!(fixture.cancel(&handle));
+        fixture.release(handle, &mut cache);
+        fixture.core.drain_cache(&mut cache);
+        fixture.drive(&mut driver, &worker);
+        assert_eq!(fixture.core.slab.len(), 0);
+        let handle = fixture.schedule(&mut cache, Callback::once::<_, Second>(|| ()), 9).unwrap();
+        let found = reader.join().unwrap();
+        assert!(found.iter().all(|found| [(5, "First"), (9, "Second")].contains(found)), "{found:?}");
+        assert!(fixture.cancel(&handle));
+        fixture.release(handle, &mut cache);
+    });
+}
+
 /// A worker runs the timer, and arms it for the next run; a caller resets it.
 #[test]
 fn of_a_periodic_timer_that_runs() {

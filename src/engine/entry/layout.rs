@@ -189,8 +189,9 @@ impl Entry {
             }
             // Acquire: pairs with `write_callback`. Loom model `census`.
             let vtable = self.vtable.load(Ordering::Acquire);
-            // SAFETY: null or a table, which is never freed, because nothing else is ever written there, and the memory of
-            // a retired frame is zero. So the table is valid, whichever callback it belongs to.
+            // SAFETY: null or a table, which is never freed, because nothing else is ever written there, and the system
+            // leaves the memory of a retired frame as it is, or zero. So the table is valid, whichever callback it belongs
+            // to.
             let vtable = unsafe { vtable.as_ref() };
             if let Some(vtable) = vtable.filter(|_| self.state() == state) {
                 return Some((state, (vtable.type_name)()));

@@ -229,7 +229,6 @@ impl Slab {
     ///
     /// An entry that another thread allocates or retires meanwhile may be in the result or not. Its state can be read
     /// either way: a retired entry is free.
-    #[cfg(not(loom))]
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = &Entry> {
         // Acquire: pairs with the changes by `retire` and `alloc_retired_frame`. A frame that this thread has allocated,
         // or one whose allocation it knows of, is not left out.
