@@ -152,7 +152,7 @@ impl ProgramLoop {
     }
 }
 
-/// The waker of the program's loop. Threads that arm timers call and drop it, and so do the timer's own, so no panic
+/// The waker of the program's loop. Threads that arm timers call and drop it, and so do the service's own, so no panic
 /// leaves it.
 struct LoopWaker {
     /// `Some` until the drop.

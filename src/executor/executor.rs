@@ -37,7 +37,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
-    /// A rayon pool of the timer's own, with this many threads. This is the default, with
+    /// A rayon pool of the service's own, with this many threads. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
     /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So while a
