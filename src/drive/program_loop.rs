@@ -55,7 +55,7 @@ impl ProgramLoop {
         thread_state::move_home(self.service, shard);
     }
 
-    /// Returns whether the timer is shut down.
+    /// Returns whether the service is shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.shard().core.is_closing() || self.shard().is_inherited()
     }

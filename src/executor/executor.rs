@@ -131,7 +131,7 @@ pub trait Execute: Send + Sync + 'static {
     /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.
     ///
     /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call in progress. So the consumer of a bounded queue
-    /// may shut the timer down while `execute` waits for room. The driver ends when the call has returned, and submits
+    /// may shut the service down while `execute` waits for room. The driver ends when the call has returned, and submits
     /// no other job. A job that is run or dropped after the shutdown does nothing.
     ///
     /// An executor that runs jobs in a rayon pool runs them on top of whatever waits in that pool, as rayon does with

@@ -413,7 +413,7 @@ impl Builder {
     ///
     /// Call it early, because the first use of either starts that timer with the default settings. With a
     /// [`ManualClock`], a test runs code that is written for `corewheel::time` [in virtual time][tokio-tests.md]. As with
-    /// [`Timer::global`], no drop shuts the timer down. Takes as long as [`build`](Self::build). If another thread starts
+    /// [`Timer::global`], no drop shuts the service down. Takes as long as [`build`](Self::build). If another thread starts
     /// the global timer at the same time, waits for that.
     ///
     /// # Errors
