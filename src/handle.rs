@@ -20,10 +20,10 @@ use crate::shard::{RawHandle, Shard};
 /// exactly one of them does. No method takes a lock or waits for another thread, except
 /// [`cancel_and_wait`](Self::cancel_and_wait).
 ///
-/// A handle may outlive its timer and the [`Timer`](crate::Timer) service. It then reports that the timer has ended.
-/// It keeps the 64 bytes of its timer, so drop the handles of timers that have fired. After the service, each keeps the
-/// memory of its shard. In the child of a [fork](crate::Timer#fork),
-/// the timers of the parent have ended.
+/// A handle may outlive its timer. It then reports that the timer has ended, and keeps the timer's 64 bytes until it is
+/// dropped. So a collection of handles grows by 64 bytes and the handle for each timer that has fired, unless the program
+/// removes these. A handle may also outlive the [`Timer`](crate::Timer) service: the memory of its shard stays allocated
+/// until the handle is dropped. In the child of a [fork](crate::Timer#fork), the timers of the parent have ended.
 ///
 /// ```
 /// use corewheel::Timer;

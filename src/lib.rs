@@ -7,18 +7,27 @@
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use corewheel::Timer;
+//! use std::sync::mpsc;
 //! use std::time::Duration;
 //!
 //! let timer = Timer::new()?;
-//! let idle = timer.schedule(Duration::from_secs(60), || println!("idle for a minute: closing"))?;
-//! idle.reset(Duration::from_secs(60)); // a byte has arrived: a minute from now
-//! idle.cancel(); // the peer has closed the connection
+//! let (sender, events) = mpsc::channel();
+//! let of_answer = sender.clone();
+//! let answer = timer.schedule(Duration::from_secs(30), move || _ = of_answer.send("no answer"))?;
+//! let idle = timer.schedule(Duration::from_secs(60), move || _ = sender.send("idle: closing"))?;
+//! answer.cancel(); // the answer came
+//! idle.reset(Duration::from_millis(500)); // a byte arrived: half a second from now
+//! // Ends when each callback has run or was dropped.
+//! for event in events {
+//!     println!("{event}");
+//! }
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! A [`Timer`] is a service with threads of its own. Its clones share that service, and [`Timer::global`] is one for
-//! the whole process. [`Timer::builder`] has the settings.
+//! the whole process. [`Timer::builder`] has the settings. Keep a `Timer` for as long as its timers matter: the drop of
+//! the last clone drops what is pending.
 //!
 //! # Callbacks
 //!
@@ -98,8 +107,8 @@
 //!
 //! # Executors
 //!
-//! By default, callbacks run on a rayon pool of the timer's own. [`Builder::executor`] chooses another [`Executor`]:
-//! the program's rayon pool, the timer's driver threads, or a runtime behind the trait [`Execute`]. The drivers
+//! By default, callbacks run on a rayon pool of the service's own. [`Builder::executor`] chooses another [`Executor`]:
+//! the program's rayon pool, the service's driver threads, or a runtime behind the trait [`Execute`]. The drivers
 //! themselves wake the tasks that wait for a future, so async code needs no choice.
 //!
 //! A callback may block. The default pool then grows, on Linux and Android: see [`Builder::max_extra_threads`].

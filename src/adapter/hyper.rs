@@ -10,9 +10,9 @@ use crate::{Sleep, Timer};
 /// The timer of hyper's and hyper-util's builders: `builder.timer(timer.clone())`, and `pool_timer` of hyper-util's
 /// client.
 ///
-/// A shutdown of the timer does not complete these sleeps, as hyper takes the completion of a sleep for its deadline, and
-/// would end connections. They are [sleeps after the shutdown](Sleep#after-the-shutdown) then: no thread wakes a task at
-/// their deadline, and hyper continues without timeouts.
+/// A shutdown of the [`Timer`] does not complete these sleeps, as hyper takes the completion of a sleep for its
+/// deadline, and would end connections. They are [sleeps after the shutdown](Sleep#after-the-shutdown) then: no thread
+/// wakes a task at their deadline, and hyper continues without timeouts.
 ///
 /// ```
 /// let timer = corewheel::Timer::new()?;

@@ -19,9 +19,9 @@ use crate::{Sleep, Timer};
 
 /// A runtime that takes its tasks and sockets from another runtime, and its timers from a [`Timer`].
 ///
-/// A shutdown of the timer does not complete these timers. They are [sleeps after the
-/// shutdown](Sleep#after-the-shutdown) then: no thread wakes a connection for its timeout or for a retransmission, and the
-/// endpoint may never forget a closed connection. So close the endpoint first, and await
+/// A shutdown of the [`Timer`] does not complete these timers. They are [sleeps after the
+/// shutdown](Sleep#after-the-shutdown) then: no thread wakes a connection for its timeout or for a retransmission, and
+/// the endpoint may never forget a closed connection. So close the endpoint first, and await
 /// [`Endpoint::wait_idle`](quinn::Endpoint::wait_idle).
 ///
 /// ```no_run

@@ -31,7 +31,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A layer that gives each call of a service a time limit.
 ///
-/// When the timer is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
+/// When the `Timer` is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
 /// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. A later call has no time limit.
 ///
 /// ```

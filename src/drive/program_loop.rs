@@ -55,7 +55,7 @@ impl ProgramLoop {
         thread_state::move_home(self.service, shard);
     }
 
-    /// Returns whether the timer is shut down.
+    /// Returns whether the service is shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.shard().core.is_closing() || self.shard().is_inherited()
     }
@@ -152,7 +152,7 @@ impl ProgramLoop {
     }
 }
 
-/// The waker of the program's loop. Threads that arm timers call and drop it, and so do the timer's own, so no panic
+/// The waker of the program's loop. Threads that arm timers call and drop it, and so do the service's own, so no panic
 /// leaves it.
 struct LoopWaker {
     /// `Some` until the drop.

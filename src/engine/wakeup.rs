@@ -90,7 +90,7 @@
 //!
 //! The word belongs to a shard. The thread that drives the shard may drive others, too: the [role](super::role) of the
 //! shard says which. Each role has an [alarm](super::alarm). The same protocol follows there, one level up, with the
-//! words of its shards in place of the intake. Beside the roles of the timer's own threads there is the program's loop,
+//! words of its shards in place of the intake. Beside the roles of the service's own threads there is the program's loop,
 //! which sleeps by itself: a [`ProgramWaker`] wakes it.
 //!
 //! # Cost

@@ -66,7 +66,8 @@ impl<F> ScheduleError<F> {
         matches!(self, Self::Full(_))
     }
 
-    /// Returns whether the shutdown of the timer, or the [close](crate::DelayQueue::close) of the queue, is the reason.
+    /// Returns whether the shutdown of the service, or the [close](crate::DelayQueue::close) of the queue, is the
+    /// reason.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -14,7 +14,7 @@ use super::pool::Pool;
 /// A running executor, to which drivers dispatch batches.
 #[derive(Clone)]
 pub(crate) enum Dispatcher {
-    /// The timer's own pool.
+    /// The service's own pool.
     Own(Arc<Pool>),
     Borrowed(Arc<BorrowedPool>),
     Inline,

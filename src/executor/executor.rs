@@ -37,7 +37,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Executor {
-    /// A rayon pool of the timer's own, with this many threads. This is the default, with
+    /// A rayon pool of the service's own, with this many threads. This is the default, with
     /// [`available_parallelism`](std::thread::available_parallelism) threads.
     ///
     /// One worker runs what is due together. If that takes over a millisecond, all idle workers assist. So while a
@@ -131,7 +131,7 @@ pub trait Execute: Send + Sync + 'static {
     /// then does nothing, run or dropped. The timer stays pending, and another job follows at its new deadline.
     ///
     /// A [`shutdown`](crate::Timer::shutdown) does not wait for a call in progress. So the consumer of a bounded queue
-    /// may shut the timer down while `execute` waits for room. The driver ends when the call has returned, and submits
+    /// may shut the service down while `execute` waits for room. The driver ends when the call has returned, and submits
     /// no other job. A job that is run or dropped after the shutdown does nothing.
     ///
     /// An executor that runs jobs in a rayon pool runs them on top of whatever waits in that pool, as rayon does with

@@ -5,7 +5,7 @@
 //! | `executor`   | the executors from which a user chooses                                    |
 //! | `batch`      | what executors run                                                         |
 //! | `dispatcher` | dispatches batches to the executor                                         |
-//! | `job_queue`  | the queue of every pool, and the loop of the workers of a timer's own pool |
+//! | `job_queue`  | the queue of every pool, and the loop of the workers of a service's own pool |
 //! | `pool`       | that pool: its threads, and the extra ones while those are blocked         |
 //! | `borrowed`   | a rayon pool of the program, and its tickets                               |
 

@@ -1,4 +1,4 @@
-//! A timer's own pool: threads that run the jobs of a queue. They are known and can be joined.
+//! A service's own pool: threads that run the jobs of a queue. They are known and can be joined.
 //!
 //! Each thread is a rayon pool of one thread. So `join`, `scope`, `par_iter` and `broadcast` work inside callbacks, and
 //! nothing in rayon's queues waits for another thread. The loop of the [`JobQueue`] is the first job of that pool, and the

@@ -15,9 +15,10 @@ use crate::shard::{Phase, Shard, SleepEntry};
 /// before its deadline only if a shutdown [ends](Self#after-the-shutdown) the service first.
 ///
 /// A sleep becomes a timer at its first pending poll. Before that, no count includes it, and no thread wakes for it.
-/// The driver of its shard, or the thread that shuts the timer down, calls the waker of the last poll, without a lock.
-/// A waker should not block: until it returns, it delays all timers that its thread drives. With a pool, these may be those
-/// of all shards. A panic of the waker is caught, counted, and passed to [`on_panic`](crate::Builder::on_panic).
+/// The driver of its shard, or the thread that shuts the service down, calls the waker of the last poll, without a
+/// lock. A waker should not block: until it returns, it delays all timers that its thread drives. With a pool, these
+/// may be those of all shards. A panic of the waker is caught, counted, and passed to
+/// [`on_panic`](crate::Builder::on_panic).
 ///
 /// Dropping a `Sleep` cancels it. A `Sleep` does not keep the service alive. It does not count against
 /// [`max_pending`](crate::Builder::max_pending), and is never refused. Its methods, its polls and its drop take no lock
@@ -51,9 +52,9 @@ use crate::shard::{Phase, Shard, SleepEntry};
 /// # After the shutdown
 ///
 /// A shutdown, or the drop of the last [`Timer`](crate::Timer) clone, completes the sleep at once, before its deadline.
-/// [`is_shutdown`](Self::is_shutdown) then returns true. A sleep that is made or reset later is not early, but no thread
-/// wakes its task: it is pending until a poll finds that its deadline has come. So a loop over sleeps neither spins nor
-/// goes faster. A task that should end then waits for a signal of its own beside the sleep.
+/// [`is_shutdown`](Self::is_shutdown) then returns true. A sleep that is made or reset later is not early, but no
+/// thread wakes its task: it is pending until a poll finds that its deadline has come. So a loop over sleeps neither
+/// spins nor goes faster. A task that should end then waits for a signal of its own beside the sleep.
 #[must_use = "a sleep does nothing unless it is polled"]
 pub struct Sleep {
     entry: SleepEntry,
@@ -122,8 +123,8 @@ impl Sleep {
         matches!(self.entry.phase(self.tick), Phase::Elapsed | Phase::Shutdown)
     }
 
-    /// Returns whether the service was shut down before the deadline came: the sleep was completed by that, or no thread
-    /// [wakes](Self#after-the-shutdown) its task.
+    /// Returns whether the service was shut down before the deadline came: the sleep was completed by that, or no
+    /// thread [wakes](Self#after-the-shutdown) its task.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -12,6 +12,10 @@ macro_rules! pages {
     )*};
 }
 
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 // The programs of these pages run as tests.
 #[cfg(feature = "std")]
 pages! {

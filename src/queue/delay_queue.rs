@@ -121,7 +121,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the timer or a [`close`](Self::close), [`Full`](ScheduleError::Full) at
+    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the service or a [`close`](Self::close), [`Full`](ScheduleError::Full) at
     /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory) if the system has
     /// no memory for the value's timer. The error returns the value.
     ///
@@ -362,7 +362,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.shared.drain().collect::<Vec<_>>().into_iter()
     }
 
-    /// Returns whether the queue accepts no more values: it was [closed](Self::close), or its timer was shut down. This
+    /// Returns whether the queue accepts no more values: it was [closed](Self::close), or its service was shut down. This
     /// tells the end from a limit after [`pop_timeout`](Self::pop_timeout) has returned `None`. Wait-free.
     ///
     /// ```

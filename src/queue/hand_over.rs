@@ -21,7 +21,7 @@
 //!
 //! # Foreign code comes last
 //!
-//! The waker of a task is foreign code: it may shut the timer down, which waits for callbacks, and a callback may be
+//! The waker of a task is foreign code: it may shut the service down, which waits for callbacks, and a callback may be
 //! blocked in `pop`. So no waker may come before a blocked thread, of any queue. The thread that chooses consumers
 //! unparks such threads itself, and returns the number of tasks. A driver first hands over to all queues of its turn, and
 //! then calls the wakers. So a consumer waits as a task *or* a thread: if the thread were hidden in a waker, the two could
@@ -29,7 +29,7 @@
 //!
 //! # The end
 //!
-//! A queue is closed by its user, or by the shutdown of its timer. It is over when it is closed and no timer of an item
+//! A queue is closed by its user, or by the shutdown of its service. It is over when it is closed and no timer of an item
 //! can fire any more. A shutdown begins to close all queues before it ends the timers: the end of one calls no waker. One
 //! word counts the timers and says whether the queue is closed. The timers of items that become due end under the lock
 //! under which the items are added. So a consumer that finds the queue over, under that lock, has found all that was due.

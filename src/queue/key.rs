@@ -36,11 +36,11 @@ impl<T> DelayKey<T> {
     /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with
     /// the queue.
     ///
-    /// After a shutdown of the timer, it returns a value that was not due, too. Of any number of consumers and this
+    /// After a shutdown of the service, it returns a value that was not due, too. Of any number of consumers and this
     /// call, one receives the value.
     ///
-    /// Takes the lock of the queue's list for some memory accesses, in amortised constant time. If the value is due, also
-    /// the consumers' lock, in logarithmic time in the number of values that are due.
+    /// Takes the lock of the queue's list for some memory accesses, in amortised constant time. If the value is due,
+    /// also the consumers' lock, in logarithmic time in the number of values that are due.
     ///
     /// ```
     /// use corewheel::{DelayQueue, ManualClock, Timer};
@@ -62,7 +62,7 @@ impl<T> DelayKey<T> {
     }
 
     /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it
-    /// has the new deadline, false if it is due, has come out, or the timer was shut down.
+    /// has the new deadline, false if it is due, has come out, or the service was shut down.
     ///
     /// Lock-free, in constant time: see [`TimerHandle::reset`].
     ///
@@ -105,7 +105,7 @@ impl<T> DelayKey<T> {
         self.handle().reset_at(deadline)
     }
 
-    /// Returns the deadline of the value, or `None` if it is due, has come out, or the timer was shut down. A value
+    /// Returns the deadline of the value, or `None` if it is due, has come out, or the service was shut down. A value
     /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time.
     ///
     /// ```

@@ -182,7 +182,7 @@ impl Builder {
         Self { slots_per_level: Some(slots_per_level.to_vec()), ..self }
     }
 
-    /// Sets where callbacks run. Default: a [pool](Executor::Pool) of the timer's own.
+    /// Sets where callbacks run. Default: a [pool](Executor::Pool) of the service's own.
     ///
     /// ```
     /// use corewheel::{Executor, Timer};
@@ -287,7 +287,7 @@ impl Builder {
     ///
     /// These are panics of a callback, of the drop of a callback, of a waker, of the drop of a queue's value, of the
     /// [slow hook](Self::on_slow), of a [custom executor](Executor::Custom), and of work that a callback has given to
-    /// `rayon::spawn` in the timer's own pool. The hook runs on the thread that panicked. Several threads may call it
+    /// `rayon::spawn` in the service's own pool. The hook runs on the thread that panicked. Several threads may call it
     /// at once. A panic of the hook itself is caught.
     ///
     /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
@@ -412,7 +412,7 @@ impl Builder {
     ///
     /// Call it early, because the first use of either starts that timer with the default settings. With a
     /// [`ManualClock`], a test runs code that is written for `corewheel::time` [in virtual time][tokio-tests.md]. As with
-    /// [`Timer::global`], no drop shuts the timer down. Takes as long as [`build`](Self::build). If another thread starts
+    /// [`Timer::global`], no drop shuts the service down. Takes as long as [`build`](Self::build). If another thread starts
     /// the global timer at the same time, waits for that.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub struct Group {
     pub kind: GroupKind,
     /// How many of them are pending.
     pub pending: u64,
-    /// The earliest of their deadlines, each rounded up to the timer's tick. During a run of a repeating timer, its
+    /// The earliest of their deadlines, each rounded up to the service's tick. During a run of a repeating timer, its
     /// deadline is that of the run.
     pub earliest: Instant,
     /// The latest of their deadlines, rounded likewise. That of a timer that is never due is a hundred years ahead.

@@ -10,22 +10,23 @@ use crate::drive::ProgramLoop;
 /// Drives one shard of a [`Timer`] from the program's own loop.
 ///
 /// An event loop that sleeps anyway (epoll, io_uring, a game loop, a thread-per-core runtime) can expire the timers of
-/// its thread itself. While the `Driver` exists, no thread of the timer's wakes for this shard, but those of a pool
+/// its thread itself. While the `Driver` exists, no thread of the service's wakes for this shard, but those of a pool
 /// that run its callbacks, and one that checks the pool.
 ///
 /// The loop calls [`drive`](Self::drive), does its own work, and asks [`next_wakeup`](Self::next_wakeup) last, right
 /// before it sleeps. It must also wake when its waker is called: see [`set_waker`](Self::set_waker). A loop that only
 /// polls, as a game loop does, needs neither.
 ///
-/// If your loop stays away, nobody stands in for it: the timers of its shard fire late. Drop the `Driver` before a long job, and take it again after it. Otherwise all promises of the timer hold as without a
-/// `Driver`, also for callbacks that the loop has handed over before it stays away or waits for them.
+/// If your loop stays away, nobody stands in for it: the timers of its shard fire late. Drop the `Driver` before a long
+/// job, and take it again after it. Otherwise all promises hold as without a `Driver`, also for callbacks that the loop
+/// has handed over before it stays away or waits for them.
 ///
 /// The thread that last called a method of the `Driver` has it; until then, the thread that took it. The shard is that
 /// thread's home: timers that the thread schedules are in it. What the thread schedules calls no waker, so it asks
 /// `next_wakeup` after that.
 ///
-/// Dropping the `Driver` gives the shard back to the timer's own threads. A `Driver` does not keep the timer alive: the
-/// end of the last [`Timer`] shuts it down.
+/// Dropping the `Driver` gives the shard back to the service's own threads. A `Driver` does not keep the service alive:
+/// the drop of the last [`Timer`] shuts it down.
 ///
 /// ```
 /// use corewheel::{Executor, Timer};
@@ -49,8 +50,9 @@ pub struct Driver(ProgramLoop);
 impl Timer {
     /// Gives the shard of the calling thread to the program's loop.
     ///
-    /// Returns `None` if a [`Driver`] of this shard exists, if the timer is shut down, if its time is virtual, or if the
-    /// calling thread is one of the timer's. Does not wait for callbacks: one that has started ends where it runs.
+    /// Returns `None` if a [`Driver`] of this shard exists, if the service is shut down, if its time is virtual, or if
+    /// the calling thread is one of the service's. Does not wait for callbacks: one that has started ends where it
+    /// runs.
     pub fn take_driver(&self) -> Option<Driver> {
         self.0.take_driver().map(Driver)
     }
@@ -60,25 +62,25 @@ impl Driver {
     /// Expires what is due now. Returns how many timers that were: runs handed to the executor, sleeps completed, and
     /// values made due.
     ///
-    /// Never blocks by itself. It calls wakers, and hands callbacks to the executor. [`Inline`](crate::Executor::Inline)
-    /// runs them here, and a [custom](crate::Executor::Custom) executor is called here. What they make due may wait for
-    /// the next call. After a shutdown, does nothing.
+    /// Never blocks by itself. It calls wakers, and hands callbacks to the executor.
+    /// [`Inline`](crate::Executor::Inline) runs them here, and a [custom](crate::Executor::Custom) executor is called
+    /// here. What they make due may wait for the next call. After a shutdown, does nothing.
     ///
-    /// Soon after [`take_driver`](Timer::take_driver), a thread of the timer's may still drive the shard, or run what has
-    /// expired. Until it is done, this returns 0. Then it calls the waker, unless
+    /// Soon after [`take_driver`](Timer::take_driver), a thread of the service's may still drive the shard, or run what
+    /// has expired. Until it is done, this returns 0. Then it calls the waker, unless
     /// [`next_wakeup`](Self::next_wakeup) has returned a time to look again, or nothing is armed.
     pub fn drive(&mut self) -> usize {
         self.0.attach();
         self.0.drive()
     }
 
-    /// Returns when to call [`drive`](Self::drive) again at the latest; `None`: there is nothing to do until the waker is
-    /// called.
+    /// Returns when to call [`drive`](Self::drive) again at the latest; `None`: there is nothing to do until the waker
+    /// is called.
     ///
     /// The instant is at most the tick of the earliest deadline. It may be earlier, but a loop that sleeps by it is
     /// tickless. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
-    /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown. So
-    /// a loop that is woken drives: otherwise memory waits until it does.
+    /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown.
+    /// So a loop that is woken drives: otherwise memory waits until it does.
     pub fn next_wakeup(&mut self) -> Option<Instant> {
         self.0.attach();
         self.0.next_wakeup()
@@ -87,10 +89,10 @@ impl Driver {
     /// Sets the waker of the loop. It takes effect at once: if a wake-up was due since the last
     /// [`next_wakeup`](Self::next_wakeup), this calls the waker.
     ///
-    /// A thread that arms a timer calls the waker, maybe while it polls a task, or a thread of the timer's. So the waker
-    /// should only wake: write to an eventfd, wake a task. If it blocks, it delays that thread, and what that drives, until
-    /// it returns. If it parks, it may take the `unpark` for which that thread waits next. Its panic goes to
-    /// [`on_panic`](crate::Builder::on_panic). Dropping the `Driver` drops the waker.
+    /// A thread that arms a timer calls the waker, maybe while it polls a task, or a thread of the service's. So the
+    /// waker should only wake: write to an eventfd, wake a task. If it blocks, it delays that thread, and what that
+    /// drives, until it returns. If it parks, it may take the `unpark` for which that thread waits next. Its panic goes
+    /// to [`on_panic`](crate::Builder::on_panic). Dropping the `Driver` drops the waker.
     pub fn set_waker(&mut self, waker: &Waker) {
         self.0.attach();
         self.0.set_waker(waker);

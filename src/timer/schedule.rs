@@ -13,7 +13,8 @@ use crate::handle::TimerHandle;
 impl Timer {
     /// Schedules `f` to run once, after `delay`.
     ///
-    /// A delay too long to represent means never. Keep a `Timer` until then: the drop of the last one drops `f` unrun.
+    /// A delay too long to represent means never. Keep a `Timer` for as long as its timers matter: the drop of the last
+    /// clone drops `f` unrun. The handle that this returns does not keep it.
     ///
     /// Lock-free, in amortised constant time. A closure of up to three pointers (24 bytes with
     /// pointers of 64 bits), with at most a pointer's alignment, needs no allocation.

@@ -21,7 +21,7 @@
 //! and the threads end by themselves.
 //!
 //! A thread must not wait for itself. So a shutdown inside a callback does not wait for that callback, nor for threads.
-//! On a thread of the timer's own pool outside of any callback, it waits for neither callbacks nor threads.
+//! On a thread of the service's own pool outside of any callback, it waits for neither callbacks nor threads.
 
 use std::collections::HashMap;
 use std::io;
@@ -79,7 +79,7 @@ pub(super) struct Service {
     open: AtomicBool,
     /// The shutdown takes them. The drop of the service, in the child of a fork, leaves them to the parent.
     threads: Mutex<ManuallyDrop<Threads>>,
-    /// The timer's own pool. `None` with another executor.
+    /// The service's own pool. `None` with another executor.
     pool: Option<Arc<Pool>>,
     /// The drop reports what it drops.
     reports_dropped: bool,
@@ -192,7 +192,7 @@ impl Service {
     }
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
-    /// is shut down or in virtual time, or if the calling thread is one of the timer's.
+    /// is shut down or in virtual time, or if the calling thread is one of the service's.
     pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
         let shard_set = if self.is_closed() { None } else { lock(&self.threads).shard_set.clone() }?;
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
@@ -203,7 +203,7 @@ impl Service {
         ProgramLoop::take(&shard_set, self.id, index.expect("a shard of this service"))
     }
 
-    /// Returns whether the calling thread is one of the timer's own pool, or an extra one.
+    /// Returns whether the calling thread is one of the service's own pool, or an extra one.
     fn is_on_pool(&self) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.has_this_thread())
     }
@@ -271,7 +271,7 @@ impl Service {
             pool.queue().close();
         }
         let inside = self.shards.iter().any(|shard| call_stack::inside_shard(&shard.core));
-        // Work on the timer's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
+        // Work on the service's own pool outside of any callback was `spawn`ed by some callback. Another callback may be
         // waiting for this very work. It is unknown which callback that is. So it waits for none.
         let runs_end = if on_pool && !inside { Some(Instant::now()) } else { until };
 

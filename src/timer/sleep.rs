@@ -16,6 +16,9 @@ impl Timer {
     /// is ready at the first poll, except [once in a while](Sleep#loops). If the system has no memory for the timer,
     /// the process ends, as it does when a `Box` cannot be allocated.
     ///
+    /// Keep a `Timer` for as long as its timers matter, because a `Sleep` does not keep it: the drop of the last clone
+    /// completes the sleep before its deadline.
+    ///
     /// ```
     /// use corewheel::Timer;
     /// use std::time::Duration;
@@ -94,8 +97,10 @@ impl Timer {
         Timeout::new(future.into_future(), self.sleep_until(deadline))
     }
 
-    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once. The interval keeps the service
-    /// alive, as a clone does: no other `Timer` is needed for its ticks.
+    /// Returns an [`Interval`], which ticks once each `period`. The first tick comes at once.
+    ///
+    /// Keep a `Timer` for as long as its timers matter. For this, an interval is as good as a clone: it keeps the service
+    /// alive, with all other timers.
     ///
     /// # Panics
     /// Panics if `period` is zero.

@@ -53,7 +53,7 @@ pub struct Unfired {
 /// ```
 #[non_exhaustive]
 pub struct UnfiredTimer {
-    /// The deadline, rounded up to the timer's tick. For a repeating timer, that of its next run.
+    /// The deadline, rounded up to the service's tick. For a repeating timer, that of its next run.
     pub deadline: Instant,
     callback: Callback,
 }

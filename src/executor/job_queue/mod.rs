@@ -1,4 +1,4 @@
-//! The job queue: batches wait here for workers, and the workers of a timer's own pool for batches.
+//! The job queue: batches wait here for workers, and the workers of a service's own pool for batches.
 //!
 //! # Jobs
 //!
