@@ -8,7 +8,7 @@
 //! connection has a limit for its first line, then an idle timeout that each line resets, and a limit for output that
 //! the socket does not take.
 //!
-//! The process has one thread more: the timer's own. It is parked before the first connection, and does not wake while
+//! The process has one thread more: the service's own. It is parked before the first connection, and does not wake while
 //! the server runs. On Linux, the server checks this by the context switches of its threads.
 //!
 //! The clients are threads of another process. Most talk; some never send a line, some fall silent, and some do not
@@ -97,7 +97,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         timer.expect("the timer is not shut down").cancel_on_drop()
     };
 
-    // Time for the timer's own thread to park.
+    // Time for the service's own thread to park.
     thread::sleep(PAUSE);
     let others = other_threads();
     let address = listener.local_addr()?.to_string();

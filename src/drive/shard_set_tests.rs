@@ -1,4 +1,4 @@
-//! Unit tests of `shard_set`, on a thread that plays the timer's own ones.
+//! Unit tests of `shard_set`, on a thread that plays the service's own threads.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -92,7 +92,7 @@ pub struct DelayQueue<T: Send + 'static> {
 impl<T: Send + 'static> DelayQueue<T> {
     /// Creates an empty queue, whose values the drivers of `timer` make due.
     ///
-    /// The queue does not keep the timer alive: the drop of the last [`Timer`] clone is a shutdown, after which the
+    /// The queue does not keep the service alive: the drop of the last [`Timer`] clone is a shutdown, after which the
     /// queue accepts no value. Takes a lock of the service, in amortised constant time.
     ///
     /// ```
