@@ -7,7 +7,7 @@
 //!
 //! `insert` and `remove` are the cost of one operation. `advance` is the cost of expiring all 10^5 values, tick by
 //! tick: about three values expire in four ticks. `nexus-timer` is left out there, because it scans every waiting value
-//! at each tick.
+//! at each tick, and `bitwheel`, because it expires far values late.
 
 mod harness {
     pub mod random;
@@ -21,6 +21,7 @@ use corewheel::Wheel;
 use criterion::{Criterion, Throughput};
 
 use harness::random::Random;
+use queue::bitwheel::Bits;
 use queue::heap::Heap;
 use queue::nexus::Nexus;
 use queue::{Queue, measure};
@@ -35,6 +36,7 @@ fn main() {
     operation(&mut criterion, "remove", |(_, removing)| removing);
     advance::<Wheel<u64>>(&mut criterion);
     advance::<Nexus>(&mut criterion);
+    advance::<Bits>(&mut criterion);
     advance::<Heap>(&mut criterion);
     criterion.final_summary();
 }
@@ -42,6 +44,7 @@ fn main() {
 fn operation(criterion: &mut Criterion, name: &str, timed: fn((Duration, Duration)) -> Duration) {
     in_chunks::<Wheel<u64>>(criterion, name, timed);
     in_chunks::<Nexus>(criterion, name, timed);
+    in_chunks::<Bits>(criterion, name, timed);
     in_chunks::<Heap>(criterion, name, timed);
 }
 

@@ -17,6 +17,7 @@ use crate::extra::noop::Noop;
 use crate::extra::setting::{Coarse, Custom, Fine, Inline, Prompt, Rayon, Shards};
 use crate::extra::task::TokioTask;
 use crate::queue::Queue;
+use crate::queue::bitwheel::Bits;
 use crate::queue::heap::Heap;
 use crate::queue::nexus::Nexus;
 use crate::workload::{Scale, Workload, churn, rearm, shared_queue, wheel};
@@ -127,6 +128,7 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::control(|_, scale| rearm::control(scale), |workload| workload == Workload::W4),
         ListedContender::queue::<Wheel<u64>>(),
         ListedContender::queue::<Nexus>(),
+        ListedContender::queue::<Bits>(),
         ListedContender::queue::<Heap>(),
     ]);
     all

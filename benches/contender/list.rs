@@ -1,7 +1,7 @@
 //! The list of contenders.
 
 use super::interface::FromContender;
-use super::{async_io, b_tree, corewheel, hash_wheel, heap, pingora, sharded_heap, sleep, tokio};
+use super::{async_io, b_tree, corewheel, hash_wheel, heap, kestrel, pingora, sharded_heap, sleep, tokio};
 
 /// Returns all contenders, each converted by the benchmark's [`FromContender`].
 pub fn all<E: FromContender>() -> Vec<E> {
@@ -16,6 +16,7 @@ pub fn all<E: FromContender>() -> Vec<E> {
         E::from_contender::<tokio::TokioSleep<true>>(),
         E::from_contender::<async_io::AsyncIo>(),
         E::from_contender::<pingora::FastTimeout>(),
+        E::from_contender::<kestrel::Kestrel>(),
         E::from_contender::<hash_wheel::HashWheel>(),
     ]
 }

@@ -16,6 +16,7 @@ pub mod corewheel;
 mod hash_wheel;
 pub mod heap;
 mod interface;
+mod kestrel;
 mod list;
 pub mod pingora;
 mod sharded_heap;

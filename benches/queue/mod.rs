@@ -6,6 +6,7 @@
 //! | `measure`   | the measurements                       |
 //! | other files | one queue each                         |
 
+pub mod bitwheel;
 pub mod heap;
 mod interface;
 pub mod measure;
