@@ -315,7 +315,7 @@ impl Drop for Service {
         });
         if let Some((most, _)) = dropped.iter().max_by_key(|&(_, number)| number) {
             let number: u64 = dropped.values().sum();
-            let what = format!("{number} pending callbacks, most often `{most}`");
+            let what = format!("pending callbacks: {number}, most often `{most}`");
             self.shards[0].catch_panic(|| eprintln!("corewheel: the drop of the last `Timer` drops {what}"));
         }
     }
