@@ -26,15 +26,12 @@ impl Contender for CoreSleep {
         sleep
     }
 
-    fn cancel(&self, sleep: Sleep) -> Option<bool> {
-        Some(!sleep.is_elapsed())
+    fn cancel(&self, _: Sleep) -> Option<bool> {
+        None
     }
 
     fn rearm(&self, sleep: &mut Sleep, delay: Duration, _: &Arc<impl Wake + Send + Sync + 'static>) -> Option<bool> {
-        let was_pending = !sleep.is_elapsed();
-        if was_pending {
-            Pin::new(sleep).reset_after(delay);
-        }
-        Some(was_pending)
+        Pin::new(sleep).reset_after(delay);
+        None
     }
 }

@@ -48,8 +48,8 @@ impl<const ALTERNATIVE: bool, const OUTSIDE: bool> Contender for TokioSleep<ALTE
         sleep
     }
 
-    fn cancel(&self, sleep: Pin<Box<Sleep>>) -> Option<bool> {
-        Some(!sleep.is_elapsed())
+    fn cancel(&self, _: Pin<Box<Sleep>>) -> Option<bool> {
+        None
     }
 
     fn rearm(
@@ -58,15 +58,12 @@ impl<const ALTERNATIVE: bool, const OUTSIDE: bool> Contender for TokioSleep<ALTE
         delay: Duration,
         target: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
-        let was_pending = !sleep.is_elapsed();
-        if was_pending {
-            sleep.as_mut().reset(Instant::now() + delay);
-            if ALTERNATIVE {
-                // The sleep registers its timer only when it is polled again.
-                poll(sleep.as_mut(), target.clone());
-            }
+        sleep.as_mut().reset(Instant::now() + delay);
+        if ALTERNATIVE {
+            // The sleep registers its timer only when it is polled again.
+            poll(sleep.as_mut(), target.clone());
         }
-        Some(was_pending)
+        None
     }
 
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
