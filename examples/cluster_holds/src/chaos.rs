@@ -4,18 +4,18 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use postgres::Client;
 
 use crate::Result;
 use crate::children::Process;
 use crate::cluster::Cluster;
 use crate::database::Session;
+use crate::lease;
 
 /// How long the database is down, and how long a killed worker is.
 const DOWNTIME: Duration = Duration::from_millis(500);
 
-/// Time between two expiries of all leases.
-const EXPIRY_PAUSE: Duration = Duration::from_millis(700);
+/// Time between two revocations of all leases.
+const REVOCATION_PAUSE: Duration = Duration::from_millis(700);
 
 const CUT: &str = "
     SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
@@ -23,7 +23,6 @@ const CUT: &str = "
         WHERE application_name IN ('cluster_holds worker', 'cluster_holds shop') ORDER BY random() LIMIT 2) AS picked";
 
 const LIVING: &str = "SELECT count(*) FROM leases WHERE worker = $1 AND expires > clock_timestamp()";
-const EXPIRE: &str = "UPDATE leases SET expires = clock_timestamp() WHERE expires > clock_timestamp()";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -33,8 +32,8 @@ enum Fault {
     /// Stops one worker. The others take its holds over.
     StopWorker,
     ContinueWorker,
-    /// Ends all leases, as a database does whose clock is set forward. Workers notice when a release is refused.
-    ExpireLeases,
+    /// Ends all leases, as an operator does. Workers notice when a release is refused.
+    RevokeLeases,
     CutConnections,
     CrashDatabase,
 }
@@ -53,8 +52,8 @@ pub struct Chaos {
     pub kills: u64,
     /// Stops that have outlasted the worker's lease.
     pub stops: u64,
-    /// Leases that were made to expire.
-    pub expiries: u64,
+    /// Leases that were revoked.
+    pub revocations: u64,
     pub cuts: u64,
     pub crashes: u64,
 }
@@ -67,7 +66,7 @@ impl Chaos {
             stopped: None,
             kills: 0,
             stops: 0,
-            expiries: 0,
+            revocations: 0,
             cuts: 0,
             crashes: 0,
         }
@@ -129,7 +128,11 @@ impl Chaos {
                     worker.signal(Signal::SIGCONT)?;
                 }
             }
-            Fault::ExpireLeases => self.expiries += session.try_with(expire)?.unwrap_or(0),
+            Fault::RevokeLeases => {
+                for index in 0..workers.len() {
+                    self.revocations += lease::revoke(session, &worker_name(index))?;
+                }
+            }
             Fault::CutConnections => self.cuts += session.query(CUT, &[])?[0].get::<_, i64>(0) as u64,
             Fault::CrashDatabase => {
                 // A server that the run has not started is not killed.
@@ -143,15 +146,6 @@ impl Chaos {
         }
         Ok(())
     }
-}
-
-/// Returns the number of leases. The lock lets no release read a lease before this transaction, and decide after it.
-fn expire(client: &mut Client) -> Result<u64, postgres::Error> {
-    let mut change = client.transaction()?;
-    change.batch_execute("LOCK TABLE leases")?;
-    let expired = change.execute(EXPIRE, &[])?;
-    change.commit()?;
-    Ok(expired)
 }
 
 /// Returns the faults in their order: a tenth of the time between two kills. The last one leaves time in which answers
@@ -169,7 +163,7 @@ fn plan(time: Duration, lease: Duration) -> Vec<(Duration, Fault)> {
     plan.push((continued, Fault::ContinueWorker));
     // Afterwards, because the stop must outlast a lease by itself.
     for number in 0..3 {
-        plan.push((continued + EXPIRY_PAUSE * number + EXPIRY_PAUSE / 2, Fault::ExpireLeases));
+        plan.push((continued + REVOCATION_PAUSE * number + REVOCATION_PAUSE / 2, Fault::RevokeLeases));
     }
     plan.push((time / 2, Fault::CrashDatabase));
     plan.sort_by_key(|&(at, _)| at);
@@ -191,14 +185,14 @@ mod tests {
                 (Fault::KillWorker, 6),
                 (Fault::StartWorkers, 6),
                 (Fault::CutConnections, 6),
-                (Fault::ExpireLeases, 3),
+                (Fault::RevokeLeases, 3),
                 (Fault::CrashDatabase, 1),
             ] {
                 assert_eq!(times(fault).count(), count, "{fault:?}");
             }
             let stop: Vec<_> = times(Fault::StopWorker).chain(times(Fault::ContinueWorker)).collect();
             assert!(stop.len() == 2 && stop[1] - stop[0] > lease, "{plan:?}");
-            assert!(times(Fault::ExpireLeases).min() > Some(stop[1]));
+            assert!(times(Fault::RevokeLeases).min() > Some(stop[1]));
             assert!(times(Fault::StartWorkers).max() > times(Fault::KillWorker).max());
         }
     }

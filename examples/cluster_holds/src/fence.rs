@@ -74,11 +74,12 @@ pub fn refuses_a_paused_worker(url: &str, session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-fn wait(what: &str, mut is_over: impl FnMut() -> Result<bool>) -> Result<()> {
+/// Waits for what the run has brought about.
+pub fn wait(what: &str, mut is_over: impl FnMut() -> Result<bool>) -> Result<()> {
     let started = Instant::now();
     while !is_over()? {
         if started.elapsed() > LIMIT {
-            return Err(format!("fence: {what} did not come within {LIMIT:?}").into());
+            return Err(format!("{what} did not come within {LIMIT:?}").into());
         }
         thread::sleep(Duration::from_millis(20));
     }

@@ -8,7 +8,7 @@
 //!
 //! | file        | contents                                                                          |
 //! |-------------|-----------------------------------------------------------------------------------|
-//! | `run`       | the run: a cluster, bad input, a fence, two phases                                |
+//! | `run`       | the run: a cluster, bad input, a fence, revocations, two phases                   |
 //! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
@@ -18,6 +18,7 @@
 //! | `chaos`     | the faults, and when they strike                                                  |
 //! | `bad_input` | bad input, each with the end that it must have                                    |
 //! | `fence`     | a paused worker's write to a store outside the database                           |
+//! | `revocation`| releases beside statements that end their lease                                   |
 //! | `ledger`    | what the shops were told, compared with the database                              |
 //! | `audit`     | what must be true in the end, and how late the releases were                      |
 //! | `load`      | the load of the database                                                          |
@@ -59,6 +60,7 @@ mod load;
 mod phase;
 mod poll;
 mod release;
+mod revocation;
 mod run;
 mod schema;
 mod shop;

@@ -181,7 +181,7 @@ impl Phase<'_> {
             answers_lost: counts.of(Event::AnswerLost),
             kills: chaos.kills,
             stops: chaos.stops,
-            expiries: chaos.expiries,
+            revocations: chaos.revocations,
             cuts: chaos.cuts,
             crashes: chaos.crashes,
         })
@@ -194,9 +194,9 @@ impl Phase<'_> {
             println!("  takeovers      {}", audit::takeovers(session)?);
         }
         println!(
-            "  faults         {} workers killed, {} stopped beyond the lease, {} leases expired, {} connections cut, \
+            "  faults         {} workers killed, {} stopped beyond the lease, {} leases revoked, {} connections cut, \
              {} answers lost, {} crashes of the database",
-            seen.kills, seen.stops, seen.expiries, seen.cuts, seen.answers_lost, seen.crashes
+            seen.kills, seen.stops, seen.revocations, seen.cuts, seen.answers_lost, seen.crashes
         );
         println!(
             "  seen           {} statements repeated, {} leases lost, {} claims without an answer found after the last \

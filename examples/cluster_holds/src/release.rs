@@ -18,14 +18,15 @@ use crate::worker::Wake;
 /// Maximum number of holds that one transaction releases.
 const BATCH: usize = 1_000;
 
-/// Locks stock rows in order: two transactions that lock them in different orders would wait for each other. `now` in
-/// `ended` is the moment that decided; `at` is read after all locks were waited for, so the lateness includes them.
-const RELEASE: &str = "
-    WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
-    lease AS MATERIALIZED (SELECT epoch, now FROM leases, clock WHERE epoch = $1 AND expires > now),
+/// Locks the lease before it reads the clock, as [`lease`](crate::lease) says why. Locks stock rows in order: two
+/// transactions that lock them in different orders would wait for each other. `now` in `ended` is the moment that
+/// decided; `at` is read after all locks were waited for, so the lateness includes them.
+pub const RELEASE: &str = "
+    WITH held AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE epoch = $1 FOR SHARE),
+    lease AS MATERIALIZED (SELECT epoch, expires, clock_timestamp() AS now FROM held),
     picked AS MATERIALIZED (
         SELECT id, item, quantity, now FROM holds JOIN lease USING (epoch)
-        WHERE id = ANY ($2) AND ended IS NULL AND due <= now ORDER BY id FOR UPDATE OF holds),
+        WHERE id = ANY ($2) AND ended IS NULL AND due <= now AND expires > now ORDER BY id FOR UPDATE OF holds),
     returned AS MATERIALIZED (SELECT item, sum(quantity) AS quantity FROM picked GROUP BY item),
     locked AS MATERIALIZED (
         SELECT item FROM stock WHERE item IN (SELECT item FROM returned) ORDER BY item FOR UPDATE),

@@ -1,4 +1,4 @@
-//! The run: a cluster, bad input, a fence, a phase without faults, and a phase with them.
+//! The run: a cluster, bad input, a fence, revocations, a phase without faults, and a phase with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::database::{Database, Session};
 use crate::phase::{LEASE, Phase, SHOPS};
 use crate::shop::MOST_PIECES;
 use crate::verdict::Setup;
-use crate::{bad_input, capacity, fence, schema};
+use crate::{bad_input, capacity, fence, revocation, schema};
 
 /// How long the run tries to connect to the server that DATABASE_URL names.
 const RETRY_FOR: Duration = Duration::from_secs(5);
@@ -108,8 +108,11 @@ pub fn run(settings: &Settings) -> Result<()> {
 
     // Workers that poll have no leases, hence no epochs.
     if !settings.no_faults && settings.poll.is_none() {
-        let _tables = Tables::create(&phase.database, settings)?;
+        let tables = Tables::create(&phase.database, settings)?;
         fence::refuses_a_paused_worker(&phase.url, &mut Session::new(&phase.database))?;
+        drop(tables);
+        let _tables = Tables::create(&phase.database, settings)?;
+        revocation::waits_for_releases(&phase.database)?;
     }
     phase.run("without faults", false, &mut cluster)?;
     if !settings.no_faults {

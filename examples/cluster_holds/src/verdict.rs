@@ -29,8 +29,8 @@ pub struct Seen {
     pub answers_lost: u64,
     pub kills: u64,
     pub stops: u64,
-    /// Leases that the run made expire.
-    pub expiries: u64,
+    /// Leases that the run has revoked.
+    pub revocations: u64,
     pub cuts: u64,
     pub crashes: u64,
 }
@@ -79,7 +79,7 @@ pub fn with_faults(seen: &Seen, setup: &Setup) -> Vec<String> {
     if setup.poll.is_none() {
         let timers = [
             (seen.takeovers, "no hold was taken over"),
-            (seen.expiries, "no lease was made to expire"),
+            (seen.revocations, "no lease was revoked"),
             (seen.leases_lost, "no worker lost its lease"),
             (seen.refused, "no release was refused for an expired lease"),
             (seen.early, "no release was refused before its deadline"),
@@ -122,7 +122,8 @@ mod tests {
         let p50 = Duration::from_millis(10);
         let most = Duration::from_secs(6);
         let counts = Seen { p50, most, paid: 1, released: 1, notified: 1, wrong_clocks: 1, ..Seen::default() };
-        let workers = Seen { early: 1, refused: 1, expiries: 1, leases_lost: 1, takeovers: 1, recovered: 1, ..counts };
+        let workers =
+            Seen { early: 1, refused: 1, revocations: 1, leases_lost: 1, takeovers: 1, recovered: 1, ..counts };
         Seen { repeated: 1, answers_lost: 1, kills: 1, stops: 1, cuts: 1, crashes: 1, ..workers }
     }
 
@@ -144,7 +145,7 @@ mod tests {
             |seen| &mut seen.leases_lost,
             |seen| &mut seen.refused,
             |seen| &mut seen.early,
-            |seen| &mut seen.expiries,
+            |seen| &mut seen.revocations,
             |seen| &mut seen.recovered,
         ];
         for hole in holes {
@@ -158,7 +159,7 @@ mod tests {
     fn workers_that_poll_need_no_leases() {
         let poll = Setup { poll: Some(Duration::from_secs(1)), notifies: false, has_own_cluster: false, ..SETUP };
         let seen =
-            Seen { takeovers: 0, expiries: 0, refused: 0, early: 0, recovered: 0, notified: 0, crashes: 0, ..all() };
+            Seen { takeovers: 0, revocations: 0, refused: 0, early: 0, recovered: 0, notified: 0, crashes: 0, ..all() };
         assert!(with_faults(&seen, &poll).is_empty());
         assert!(without_faults(&Seen { p50: Duration::from_millis(1_050), ..seen.clone() }, &poll).is_empty());
         assert_eq!(without_faults(&Seen { p50: Duration::from_millis(1_150), ..seen }, &poll).len(), 1);
