@@ -211,7 +211,30 @@ fn claim_all(mut claim: impl FnMut() -> Result<Vec<Claimed>>, lease: &Lease, arm
     }
 }
 
-/// Waits for `pause`. Returns whether the worker should end.
+/// Waits for `pause`, whatever else there is to do. Returns whether the worker should end.
 pub fn should_stop(wakes: &Receiver<Wake>, pause: Duration) -> bool {
-    !matches!(wakes.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
+    let until = Instant::now() + pause;
+    loop {
+        match wakes.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Wake::Nearer | Wake::Expired) => {}
+            Ok(Wake::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
+            Err(RecvTimeoutError::Timeout) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_stop_ends_a_worker_that_waits() {
+        let (keeper, wakes) = mpsc::channel();
+        for (wake, stops) in [(Wake::Nearer, false), (Wake::Expired, false), (Wake::Stop, true)] {
+            keeper.send(wake).unwrap();
+            assert_eq!(should_stop(&wakes, Duration::from_millis(1)), stops);
+        }
+        drop(keeper);
+        assert!(should_stop(&wakes, Duration::from_secs(3600)));
+    }
 }
