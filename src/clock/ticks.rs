@@ -57,8 +57,7 @@ impl Ticks {
     /// Creates ticks that count from now on, by the virtual clock `manual` or by the system's. `tick` must not be zero.
     pub(crate) fn new(manual: Option<ManualClock>, tick: Duration) -> Self {
         // A tick of over 584 years is shortened to that: a finer tick than requested does no harm.
-        let nanos = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX);
-        Self { origin: Origin::of(manual.as_ref()), manual, tick: StrengthReducedU64::new(nanos) }
+        Self { origin: Origin::of(manual.as_ref()), manual, tick: StrengthReducedU64::new(saturate(tick.as_nanos())) }
     }
 
     /// Returns the present.
@@ -219,10 +218,7 @@ impl Ticks {
     #[inline]
     pub(crate) fn lateness(&self, tick: u64) -> u64 {
         match &self.manual {
-            Some(clock) => {
-                let lateness = self.since_origin(clock.now()).saturating_sub(self.span(tick));
-                u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX)
-            }
+            Some(clock) => saturate(self.since_origin(clock.now()).saturating_sub(self.span(tick)).as_nanos()),
             None => self.origin.elapsed().saturating_sub(tick.saturating_mul(self.tick.get())),
         }
     }
