@@ -106,7 +106,7 @@ impl Timer {
     ///
     /// | | threads | memory, idle | memory, after a callback | time to start | time to end |
     /// |---|---:|---:|---:|---:|---:|
-    /// | the defaults, so 2 shards and 2 workers | 4 | 80 KiB | 130 KiB | 0.3 ms | 0.3 ms |
+    /// | the defaults, so 2 shards and 2 workers | 4 | 80 KiB | 130 KiB | 0.3 to 0.5 ms | 0.3 to 0.5 ms |
     /// | 16 shards, 16 workers | 32 | 620 KiB | 650 KiB | 2 ms | 2 ms |
     /// | one shard, one worker | 2 | 40 KiB | 100 KiB | 0.2 ms | 0.1 ms |
     ///
