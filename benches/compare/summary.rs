@@ -22,7 +22,7 @@ struct Row {
     figure: &'static str,
 }
 
-const ROWS: [Row; 31] = [
+const ROWS: [Row; 35] = [
     row("w1", "schedule and cancel, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
     row("w1", "schedule and cancel, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
     futures("w1", "a `Sleep` made, polled and dropped, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
@@ -46,11 +46,15 @@ const ROWS: [Row; 31] = [
     row("w7", "schedule and cancel beside 10^7, ns", "10^7 standing", "ns a pair"),
     row("w7", "the longest call beside 10^6, ns", "10^6 standing", "ns a call, max"),
     row("w8", "4 of 1,000 callbacks sleep: lateness of the last other, ms", "4 of 1000 sleep 200ms", "ms late, max"),
+    row("w9", "64 threads asleep, 10k/s: p50 lateness, ms", "10k firings a second", "ms late, p50"),
+    row("w9", "the same: CPU per firing, µs", "10k firings a second", "CPU µs a firing"),
     row("w10", "500/s: p50 lateness, ms", "500 timers a second", "ms late, p50"),
     row("w10", "the same: CPU per timer, µs", "500 timers a second", "CPU µs a timer"),
     futures("w10", "500/s: p50 lateness of a `Sleep`, ms", "500 timers a second", "ms late, p50"),
     row("w10", "10k/s: p50 lateness, ms", "10000 timers a second", "ms late, p50"),
     row("w10", "the same: CPU per timer, µs", "10000 timers a second", "CPU µs a timer"),
+    row("w11", "a queue shared by 4 threads: push and remove, ns", "4 threads", "ns a pair"),
+    row("w11", "the same: the longest remove, ms", "4 threads", "ms a remove, max"),
     wheel("the wheel alone: insert, ns", "ns an insert"),
     wheel("the wheel alone: remove, ns", "ns a remove"),
     wheel("the wheel alone: advance tick by tick, per value, ns", "ns a value, advance"),

@@ -98,9 +98,11 @@ pub fn settle<C: Contender>(timer: &C) {
     const NOW: Duration = Duration::from_millis(1);
     let alarm = Alarm::new(Instant::now() + NOW);
     let _handle = timer.schedule(NOW, alarm.clone());
-    while alarm.late().is_none() {
-        thread::sleep(Duration::from_micros(100));
-    }
+    timer.wait(|| {
+        while alarm.late().is_none() {
+            thread::sleep(Duration::from_micros(100));
+        }
+    });
 }
 
 /// Lateness of alarms, and the number that were early or lost.
