@@ -79,7 +79,7 @@ const BOUNDS: std::ops::RangeInclusive<u32> = 16..=35;
 ///
 /// let timer = Timer::new()?;
 /// let mut exporter = Exporter::with_labels(&[("timer", "timeouts")]);
-/// // Every ten seconds, or before each scrape:
+/// // Every ten seconds, or before each scrape. Not in a callback of this timer: `corewheel_running` would count it.
 /// exporter.export(&timer.stats());
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
