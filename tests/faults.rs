@@ -521,7 +521,7 @@ fn foreign_code_may_fork_if_the_child_exits_or_becomes_another_program() {
     let forks = ForksAndExits(sender.clone());
     timer.schedule(MS, move || forks.fork()).unwrap();
     timer.schedule(MS, move || started.send(process::Command::new("true").status().unwrap()).unwrap()).unwrap();
-    let mut sleep = timer.sleep(MS);
+    let mut sleep = timer.sleep(500 * MS);
     let waker = Waker::from(Arc::new(ForksAndExits(sender.clone())));
     assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
     drop(waker);
