@@ -21,6 +21,8 @@ const LINE: i32 = 24;
 const MARGIN: u32 = 16;
 const LABELS: (u32, u32) = (48, 72);
 const FONT: &str = "sans-serif";
+const DASH: u32 = 8;
+const GAP: u32 = 4;
 
 /// The plot of a workload.
 pub struct Plot {
@@ -105,10 +107,17 @@ impl Plot {
             .draw()?;
         for (line, (contender, points)) in (1..).zip(lines) {
             let width = if *contender == <CoreWheel>::NAME { 4 } else { 2 };
-            let style = colour(contender).stroke_width(width);
-            chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
-            let height = line * LINE;
-            right.draw(&PathElement::new([(0, height), (20, height)], style))?;
+            let (colour, is_dashed) = look(contender);
+            let style = colour.stroke_width(width);
+            let (points, height) = (points.iter().copied(), line * LINE);
+            if is_dashed {
+                chart.draw_series(DashedLineSeries::new(points, DASH, GAP, style))?;
+                right.draw(&PathElement::new([(0, height), (DASH as i32, height)], style))?;
+                right.draw(&PathElement::new([((DASH + GAP) as i32, height), (20, height)], style))?;
+            } else {
+                chart.draw_series(LineSeries::new(points, style))?;
+                right.draw(&PathElement::new([(0, height), (20, height)], style))?;
+            }
             right.draw(&Text::new(*contender, (28, height - 7), (FONT, 14)))?;
         }
         area.present()?;
@@ -134,8 +143,9 @@ impl Plot {
     }
 }
 
-/// Returns the colour of a contender, the same in all plots.
-fn colour(contender: &str) -> RGBAColor {
-    let index = listed::all().iter().position(|listed| listed.name == contender);
-    Palette99::pick(index.unwrap_or(0)).to_rgba()
+/// Returns the colour of a contender, the same in all plots, and whether its line is dashed, because another has a solid
+/// one of that colour.
+fn look(contender: &str) -> (RGBAColor, bool) {
+    let index = listed::all().iter().position(|listed| listed.name == contender).unwrap_or(0);
+    (Palette99::pick(index).to_rgba(), index >= Palette99::COLORS.len())
 }
