@@ -526,10 +526,12 @@ fn foreign_code_may_fork_if_the_child_exits_or_becomes_another_program() {
     assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
     drop(waker);
     assert!(wait_for(&statuses).success());
+    // The callback and its drop, the waker and its drop.
+    (0..4).for_each(|_| assert_fork_passes(wait_for(&pids)));
     let forks = ForksAndExits(sender);
     timer.schedule(HOUR, move || drop(forks)).unwrap();
     drop((timer, sleep));
-    // The callback and its drop, the waker and its drop, the drop by the shutdown.
+    // The drop by the shutdown.
     pids.iter().for_each(assert_fork_passes);
 }
 
