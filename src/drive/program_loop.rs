@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
-use crate::engine::alarm::{AWAKE, not_before};
+use crate::engine::alarm::{Patience, not_before};
 use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::gate::Gate;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
@@ -26,6 +26,7 @@ pub(crate) struct ProgramLoop {
     /// Index of the shard.
     index: usize,
     gate: Gate,
+    patience: Patience,
 }
 
 impl ProgramLoop {
@@ -39,7 +40,8 @@ impl ProgramLoop {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                return Some(Self { shard_set: shard_set.clone(), service, index, gate: shard_set.gate() });
+                let (gate, patience) = (shard_set.gate(), Patience::default());
+                return Some(Self { shard_set: shard_set.clone(), service, index, gate, patience });
             }
         }
     }
@@ -78,9 +80,8 @@ impl ProgramLoop {
         }
         let shard = self.shard().clone();
         let now = shard.ticks.now_tick();
-        if shard.wakeup().wake_tick() <= now {
-            self.gate.pass(self.gate.due_tick(now));
-        }
+        // What was due when it was set passes the gate, and opens it for nothing else.
+        let opens = shard.wakeup().wake_tick() <= now && !shard.wakeup().is_due_when_set();
         shard.wakeup().program.set_awake();
         let mut expired = 0;
         let mut is_fresh = false;
@@ -103,6 +104,12 @@ impl ProgramLoop {
             }
             // Once nothing is due, a turn of non-urgent work.
             is_due = !is_over;
+        }
+        if opens {
+            self.gate.pass(self.gate.due_tick(now), expired > 0);
+        }
+        if expired > 0 {
+            self.patience = Patience::default();
         }
         expired
     }
@@ -127,26 +134,29 @@ impl ProgramLoop {
             return None;
         }
         let shard = self.shard().clone();
-        // What was due when it was set passes the gate.
-        let is_awake = shard.wakeup().wake_tick() == AWAKE;
+        let program = &shard.wakeup().program;
         let present = shard.ticks.now_tick();
-        let due = if is_awake { present } else { self.gate.due_tick(present) };
         let floor = self.gate.opens_at();
-        shard.wakeup().program.rearm(floor);
+        self.patience.record(program.rearm(floor));
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
-            let turn = shard.guarded(driver, |driver| driver.collect(&shard, due));
+            let turn = shard.guarded(driver, |driver| driver.collect(&shard, self.gate.due_tick(present)));
             tick = Some(not_before(shard.wakeup().wake_tick(), floor));
             turn
         });
         match turn {
             // The thread that hands out what has expired then calls the waker.
-            None if shard.driver_cell().is_handing_out() => None,
+            None if shard.driver_cell().is_handing_out() && program.is_set() => None,
             None => Some(now + RETRY_AFTER),
             Some(TurnOutcome::Closed) => None,
-            Some(TurnOutcome::Asleep { has_work: false }) => tick.and_then(|tick| shard.ticks.instant(tick)),
-            // Memory to be given back may have come during the turn, when no thread wakes the loop for it.
+            Some(TurnOutcome::Asleep { has_work: false }) => {
+                let asks_by = self.patience.until(present, tick?, floor);
+                program.ask_by(asks_by);
+                shard.ticks.instant(asks_by)
+            }
+            // Memory to be given back may have come during the turn, when no thread wakes the loop for it. Or a timer was
+            // due when it was set.
             Some(_) => Some(now),
         }
     }

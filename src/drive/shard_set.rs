@@ -43,20 +43,19 @@ pub(crate) struct ShardSet {
     pub(super) dispatcher: Dispatcher,
     /// Shards fold.
     pub(super) is_flexible: bool,
-    /// The slack of the gates, in ticks.
-    slack: u64,
+    /// What the gate of each thread is at first.
+    gate: Gate,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
 }
 
 impl ShardSet {
-    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold. `slack`: how
-    /// many ticks late timers may be where they are dense.
+    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
         shards: usize,
         dispatcher: Dispatcher,
         is_flexible: bool,
-        slack: u64,
+        gate: Gate,
         mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
     ) -> Self {
         let alarms = Arc::new(Alarms::new(shards));
@@ -66,7 +65,7 @@ impl ShardSet {
         }
         let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
         let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
-        Self { shards, alarms, dispatcher, is_flexible, slack, leader_busy: Mutex::new(Instant::now()) }
+        Self { shards, alarms, dispatcher, is_flexible, gate, leader_busy: Mutex::new(Instant::now()) }
     }
 
     /// Returns whether the calling thread is one of the own threads.
@@ -76,7 +75,7 @@ impl ShardSet {
 
     /// Returns a gate for a thread that drives.
     pub(super) fn gate(&self) -> Gate {
-        Gate::new(self.slack)
+        self.gate.clone()
     }
 
     pub(crate) fn shards(&self) -> &[Arc<Shard>] {

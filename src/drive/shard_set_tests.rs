@@ -23,7 +23,7 @@ fn shard_set(shards: usize) -> Arc<ShardSet> {
         let ticks = Ticks::new(None, Duration::from_millis(1));
         Shard::new(Slab::new().unwrap(), levels, wakeup, ticks, ShardSettings::default())
     };
-    Arc::new(ShardSet::new(shards, dispatcher, true, 0, new))
+    Arc::new(ShardSet::new(shards, dispatcher, true, Gate::new(0, 0), new))
 }
 
 fn leader(shard_set: &Arc<ShardSet>) -> OwnThread {

@@ -15,6 +15,10 @@
 //!
 //! This is the protocol of [`wakeup`](super::wakeup) once more, with the same argument. Loom model `roles` checks it.
 //!
+//! **Earlier and earlier deadlines.** A timer that is far ahead may be reset to earlier again and again. So a thread that
+//! callers have woken [twice](PATIENCE) before its time sleeps only half as long, and then looks by itself. Until then, a
+//! deadline of the second half wakes it no more.
+//!
 //! **Which thread parks.** An alarm belongs to an own thread, which attaches its parker before its first
 //! sleep. A caller that lowers `until` has read the value of one such sleep, so it finds the thread.
 
@@ -28,6 +32,9 @@ pub(crate) const LEADER: u32 = 0;
 /// The tick of what is awake: of a thread with a role, or of a shard whose driver checks the intake before it sleeps.
 pub(crate) const AWAKE: u64 = 0;
 
+/// How many sleeps in a row callers may end before their time until the thread sleeps half as long.
+const PATIENCE: u32 = 2;
+
 /// The alarms of a service, one for each own thread.
 pub(crate) struct Alarms(Vec<Alarm>);
 
@@ -39,6 +46,23 @@ pub(crate) struct Alarm {
     /// Tick before which no deadline ends the sleep: see [`gate`](super::gate). It only grows.
     floor: AtomicU64,
     pub(crate) parker: Parker,
+}
+
+/// How a thread has slept, and how often in a row callers have woken it before its time.
+#[derive(Default)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    /// Records whether a caller has ended a sleep before its time.
+    pub(crate) fn record(&mut self, is_early: bool) {
+        self.0 = if is_early { self.0 + 1 } else { 0 };
+    }
+
+    /// Returns until when a thread sleeps that is needed at the tick `tick`, but not before `floor`.
+    pub(crate) fn until(&self, now: u64, tick: u64, floor: u64) -> u64 {
+        let is_patient = self.0 < PATIENCE || tick == u64::MAX;
+        if is_patient { tick } else { tick.min((now + tick.saturating_sub(now) / 2).max(floor)) }
+    }
 }
 
 /// Returns when a thread that wakes for no deadline before `floor` wakes for `tick`.
@@ -87,40 +111,35 @@ impl Alarm {
     }
 
     /// Sleeps until the tick that `earliest` returns, or until an earlier one that a caller sets, but until `floor` if that
-    /// is later. Returns how often the thread woke up. That includes wake-ups after which it slept on, until an earlier
-    /// tick.
+    /// is later. May return earlier. Returns whether the thread has slept.
     ///
     /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, or if the sleep
-    /// should end for another reason; `None` if time alone never brings it.
+    /// should end for another reason; `None` if time alone never brings it. `now` returns the present tick.
     pub(crate) fn sleep(
         &self,
         floor: u64,
+        patience: &mut Patience,
+        now: impl Fn() -> u64,
         earliest: impl Fn() -> u64,
         mut timeout: impl FnMut(u64) -> Option<Duration>,
-    ) -> u64 {
+    ) -> bool {
         self.floor.store(floor, Ordering::Relaxed);
         let earliest = || not_before(earliest(), floor);
-        let until = earliest().max(AWAKE + 1);
+        let until = patience.until(now(), earliest(), floor).max(AWAKE + 1);
         // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by`. Loom
         // model `roles`.
         self.until.swap(until, Ordering::Release);
         // SeqCst: orders the write before the second look. Loom model `roles`.
         fence(Ordering::SeqCst);
-        let mut wakeups = 0;
-        if earliest() >= until {
-            loop {
-                // Relaxed: a caller unparks this thread after it lowers the word, which orders that before the next
-                // load. Loom model `roles`.
-                let timeout = timeout(self.until.load(Ordering::Relaxed));
-                if timeout == Some(Duration::ZERO) {
-                    break;
-                }
-                self.parker.park(timeout);
-                wakeups += 1;
-            }
+        // Relaxed, here and below: a caller that lowers the word later unparks the thread. Loom model `roles`.
+        let left = (earliest() >= until).then(|| timeout(self.until.load(Ordering::Relaxed)));
+        let sleeps = left.is_some_and(|left| left != Some(Duration::ZERO));
+        if sleeps {
+            self.parker.park(left.flatten());
         }
         // Relaxed: the fence of the next sleep orders this before the second look there. Loom model `roles`.
-        self.until.swap(AWAKE, Ordering::Relaxed);
-        wakeups
+        let lowered = self.until.swap(AWAKE, Ordering::Relaxed);
+        patience.record(sleeps && lowered < until && now() < lowered);
+        sleeps
     }
 }

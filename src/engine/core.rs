@@ -14,7 +14,6 @@
 use std::alloc::{Layout, handle_alloc_error};
 use std::time::{Duration, Instant};
 
-use super::alarm::AWAKE;
 use super::call_stack;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BLOCK, Cache, Depot, MAGAZINE, Slab};
@@ -214,8 +213,16 @@ impl Core {
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
         // `sleep` and `in_flight`.
         fence_between_seq_cst();
-        let tick = entry.earliest_deadline(deadline, now);
-        self.wakeup.wake_by_ordered(wake_tick(tick, now));
+        // Another deadline may have come already when it was set, and that thread could only wake a driver that had not
+        // the entry yet.
+        let is_due = deadline <= now || entry.is_replaced(deadline, now);
+        self.wake_for(is_due, deadline);
+    }
+
+    /// Wakes the driver by the deadline of an entry that it finds when it comes.
+    #[inline]
+    fn wake_for(&self, is_due: bool, deadline: u64) {
+        if is_due { self.wakeup.wake_for_due() } else { self.wakeup.wake_by_ordered(deadline) }
     }
 
     /// Notifies the driver of an entry's new deadline, as [`enqueue`](Self::enqueue) does. Lock-free.
@@ -226,7 +233,7 @@ impl Core {
             DriverNotice::Wake => {
                 // The transition of the state word comes before the load of `wake_tick`. Loom model `in_flight`.
                 fence_between_seq_cst();
-                self.wakeup.wake_by_ordered(wake_tick(deadline, now));
+                self.wake_for(deadline <= now, deadline);
             }
             DriverNotice::Enqueue => self.enqueue(index, deadline, now),
         }
@@ -270,9 +277,4 @@ impl Core {
     pub(crate) fn intake_is_empty(&self) -> bool {
         self.intake.is_empty()
     }
-}
-
-/// Returns the tick by which a deadline wakes the driver. What is due when it is set waits for no [gate](super::gate).
-fn wake_tick(deadline: u64, now: u64) -> u64 {
-    if deadline <= now { AWAKE } else { deadline }
 }

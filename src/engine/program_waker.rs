@@ -9,6 +9,7 @@
 use std::ptr;
 use std::task::Waker;
 
+use super::alarm::AWAKE;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, lock, thread_id};
 
 /// The waker of a program's loop. Any thread may call it.
@@ -21,6 +22,8 @@ pub(crate) struct ProgramWaker {
     armed: AtomicPtr<Waker>,
     /// Tick before which no deadline wakes the loop: see [`gate`](super::gate).
     floor: AtomicU64,
+    /// Tick by which the loop asks again by itself.
+    asks_by: AtomicU64,
     /// The waker that was set last.
     waker: Mutex<Option<Waker>>,
 }
@@ -42,6 +45,7 @@ impl ProgramWaker {
             state: AtomicU64::new(DRIVES),
             armed: AtomicPtr::new(ptr::null_mut()),
             floor: AtomicU64::new(0),
+            asks_by: AtomicU64::new(u64::MAX),
             waker: Mutex::new(None),
         }
     }
@@ -58,11 +62,22 @@ impl ProgramWaker {
         self.thread.load(Ordering::Relaxed) == thread_id()
     }
 
-    /// Returns the tick until which the loop sleeps in any case, unless something is due at once.
-    pub(super) fn floor(&self) -> u64 {
-        // Relaxed: an old floor only calls the waker for nothing. A new one belongs to a later answer, before which the loop
-        // has looked at everything. Loom model `program`.
-        self.floor.load(Ordering::Relaxed)
+    /// Returns whether a caller that has lowered the shard's wake tick from `before` to `tick` need not call the waker: the
+    /// loop comes by its floor, or asks again by then.
+    pub(super) fn comes_by(&self, tick: u64, before: u64) -> bool {
+        // Relaxed: a caller that finds an old word has written before the fence of the next answer, which takes that into
+        // account. Before a newer word, the loop has looked at everything. Loom model `program`.
+        tick != AWAKE && (before <= self.floor.load(Ordering::Relaxed) || tick >= self.asks_by.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether a waker is set.
+    pub(crate) fn is_set(&self) -> bool {
+        lock(&self.waker).is_some()
+    }
+
+    /// Records that the loop asks again by the tick `asks_by`, until it has [rearmed](Self::rearm) the waker.
+    pub(crate) fn ask_by(&self, asks_by: u64) {
+        self.asks_by.store(asks_by, Ordering::Relaxed);
     }
 
     /// Calls the waker, unless the loop is awake, or on the calling thread. Wait-free, except for the waker itself.
@@ -114,17 +129,20 @@ impl ProgramWaker {
     }
 
     /// The loop is about to sleep, at least until the tick `floor` if nothing is due at once: makes the next wake-up call the
-    /// waker.
-    pub(crate) fn rearm(&self, floor: u64) {
+    /// waker. Returns whether it was called since.
+    pub(crate) fn rearm(&self, floor: u64) -> bool {
         self.floor.store(floor, Ordering::Relaxed);
+        self.asks_by.store(u64::MAX, Ordering::Relaxed);
         // Relaxed: the thread of the loop reads what it wrote, or `CALLED`, after which it looks at everything. Loom
         // model `program`.
-        if self.armed.load(Ordering::Relaxed) == CALLED {
+        let was_called = self.armed.load(Ordering::Relaxed) == CALLED;
+        if was_called {
             let waker = lock(&self.waker).clone();
             self.arm(waker);
         }
         // Release: after the waker is armed; pairs with `wake_lazily`. By argument.
         _ = self.state.compare_exchange(DRIVES, SLEEPS, Ordering::Release, Ordering::Relaxed);
+        was_called
     }
 
     /// Removes the waker.

@@ -212,7 +212,7 @@ pub(crate) fn drive_due<S: Driven>(
             with_work = with_work.or((works && shard.driver_cell().has_work()).then_some(index));
         } else if let Some(turn) = with_driver(shard, role, |driver| shard.turn(driver, true)) {
             if tick != AWAKE {
-                gate.pass(now);
+                gate.pass(now, matches!(turn, TurnOutcome::Expired { .. }));
             }
             *last = index;
             return Some(turn);

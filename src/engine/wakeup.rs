@@ -86,6 +86,18 @@
 //! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
 //! real fence: see [`DriverWakeup::wake_by`].
 //!
+//! # What is due when it is set
+//!
+//! Such a timer waits for no [gate](super::gate). A tick cannot say so: by a tick that has passed, a driver sleeps until
+//! its gate opens, and each turn overwrites `AWAKE`. So the caller sets a mark of its own, and then wakes the driver. The
+//! driver clears the mark, takes the intake and reads the clock, in this order. A caller that sets the mark later has set
+//! a timer that this round may miss. The look after fence D then finds the mark, and another round follows, as for
+//! a push: the mark takes the place of the intake in the argument above. That look also finds the mark of an entry that was in
+//! the driver's hands when it got its deadline, and to which no push follows.
+//!
+//! R above may leave its mark to a round that begins before the push of P. So P treats a deadline that is not its own as
+//! due. Loom model `due_when_set`.
+//!
 //! # Which thread is woken
 //!
 //! The word belongs to a shard. The thread that drives the shard may drive others, too: the [role](super::role) of the
@@ -100,7 +112,7 @@
 
 use super::alarm::{AWAKE, Alarm, Alarms};
 use super::program_waker::ProgramWaker;
-use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, fence, fence_between_seq_cst};
 
 /// The role of a shard that the program's own loop drives.
 pub(crate) const PROGRAM: u32 = u32::MAX;
@@ -111,6 +123,8 @@ pub(crate) struct DriverWakeup {
     wake_tick: AtomicU64,
     /// Tick at which the driver's last sleep began.
     asleep_since: AtomicU64,
+    /// A timer was due when it was set, and no round has begun since.
+    due_when_set: AtomicBool,
     /// The role that drives the shard.
     role: AtomicU32,
     alarms: Arc<Alarms>,
@@ -122,6 +136,7 @@ impl DriverWakeup {
         Self {
             wake_tick: AtomicU64::new(AWAKE),
             asleep_since: AtomicU64::new(0),
+            due_when_set: AtomicBool::new(false),
             role: AtomicU32::new(role),
             alarms,
             program: ProgramWaker::new(),
@@ -157,6 +172,31 @@ impl DriverWakeup {
         }
     }
 
+    /// Makes sure that the driver begins a round to the present, whatever its gate says: a timer was due when the caller
+    /// set it.
+    pub(super) fn wake_for_due(&self) {
+        // SeqCst: comes after what the caller wrote, and before the load in `wake_by_ordered`; see the file's head. Loom
+        // model `due_when_set`.
+        self.due_when_set.swap(true, Ordering::SeqCst);
+        fence_between_seq_cst();
+        self.wake_by_ordered(AWAKE);
+    }
+
+    /// Returns whether a timer was due when it was set, and no round has begun since.
+    pub(crate) fn is_due_when_set(&self) -> bool {
+        // Relaxed: a fence of the reader orders it, or it is a hint. Loom model `due_when_set`.
+        self.due_when_set.load(Ordering::Relaxed)
+    }
+
+    /// Records that a round to the present begins. Must be called before the driver takes the intake.
+    pub(crate) fn begin_to_present(&self) {
+        if self.is_due_when_set() {
+            // Acquire: the round sees what each thread wrote before its mark; pairs with `wake_for_due`. Loom model
+            // `due_when_set`.
+            self.due_when_set.swap(false, Ordering::Acquire);
+        }
+    }
+
     /// Makes sure that the role which drives the shard reads the word by `tick`. The caller has lowered it from `before`.
     #[cold]
     pub(crate) fn wake_driver(&self, tick: u64, before: u64) {
@@ -164,8 +204,8 @@ impl DriverWakeup {
         // of `with_driver` and of `Alarm::sleep`. Loom model `roles`.
         fence(Ordering::SeqCst);
         match self.role() {
-            PROGRAM if tick == AWAKE || before > self.program.floor() => self.program.wake(),
-            PROGRAM => {}
+            PROGRAM if self.program.comes_by(tick, before) => {}
+            PROGRAM => self.program.wake(),
             role => self.alarms.get(role).wake_by(tick),
         }
     }
@@ -197,13 +237,14 @@ impl DriverWakeup {
     }
 
     /// Lets the shard sleep until the tick `until`, or until an earlier tick that a caller sets. Returns false, and keeps
-    /// it awake, unless `nothing_to_do`, called when callers can already wake it, returns true.
+    /// it awake, if a timer was due when it was set, or unless `nothing_to_do`, called when callers can already wake it,
+    /// returns true.
     pub(crate) fn fall_asleep(&self, now: u64, until: u64, nothing_to_do: impl FnOnce() -> bool) -> bool {
         self.asleep_since.store(now, Ordering::Relaxed);
         self.wake_tick.swap(until.max(AWAKE + 1), Ordering::Relaxed);
         // SeqCst: D in the file's head. Orders the write before the check that follows. Loom model `sleep`.
         fence(Ordering::SeqCst);
-        let sleeps = nothing_to_do();
+        let sleeps = !self.is_due_when_set() && nothing_to_do();
         if !sleeps {
             self.set_awake();
         }

@@ -46,6 +46,9 @@ impl ShardDriver {
     /// Makes a bounded turn: of a round, or of non-urgent work.
     fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredEntries> {
         let again = if is_due {
+            if !self.in_round {
+                shard.core.wakeup.begin_to_present();
+            }
             self.advance_round(shard, || shard.ticks.now_tick());
             false
         } else {

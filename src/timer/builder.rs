@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_micros(20);
 const SLOTS: &[usize] = &[4096, 64];
 
 /// The default slack, and the default tick of virtual time.
-const SLACK: Duration = Duration::from_millis(1);
+pub(super) const SLACK: Duration = Duration::from_millis(1);
 
 /// Minimum tick of a timer.
 const MIN_TICK: Duration = Duration::from_micros(1);

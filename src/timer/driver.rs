@@ -77,8 +77,9 @@ impl Driver {
     /// Returns when to call [`drive`](Self::drive) again at the latest; `None`: there is nothing to do until the waker
     /// is called.
     ///
-    /// The instant is at most the tick of the earliest deadline. It may be earlier, but a loop that sleeps by it is
-    /// tickless. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
+    /// The instant is at most the tick of the earliest deadline, or the end of the [slack](crate::Builder::slack) where
+    /// wake-ups are dense. It may be earlier, but a loop that sleeps by it is tickless. While no waker is set, it is soon
+    /// if a thread of the service's still runs what has expired in this shard. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
     /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown.
     /// So a loop that is woken drives: otherwise memory waits until it does.
     pub fn next_wakeup(&mut self) -> Option<Instant> {

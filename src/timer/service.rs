@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use super::builder::Builder;
+use super::builder::{Builder, SLACK};
 use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
@@ -39,6 +39,7 @@ use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
 use crate::engine::call_stack;
 use crate::engine::entry::{Callback, CallbackKind, Data, Table};
+use crate::engine::gate::Gate;
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
@@ -118,8 +119,9 @@ impl Service {
         let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
         // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
+        let gate = Gate::new(ticks.count(slack), ticks.count(SLACK).max(1));
         let mut memory = slabs.into_iter().zip(levels);
-        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, ticks.count(slack), |index, wakeup| {
+        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, gate, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let settings = ShardSettings {
                 permits: permits.clone(),

@@ -10,6 +10,7 @@ mod cancel;
 mod census;
 mod delay_queue;
 mod drain;
+mod due_when_set;
 mod in_flight;
 mod periodic;
 mod program;

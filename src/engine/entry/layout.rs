@@ -77,18 +77,14 @@ impl Entry {
         State(self.state.load(Ordering::Acquire))
     }
 
-    /// Returns the earlier of two deadlines: `deadline`, which the caller wrote when it set `ENQUEUED`, and the one
-    /// that another thread may have written since. Must be called after the push, with a fence in between. `now` is the
-    /// present tick.
+    /// Returns whether another thread has replaced `deadline`, which the caller wrote when it set `ENQUEUED`. Must be
+    /// called after the push, with a fence in between. `now` is the present tick.
     #[inline]
-    pub(crate) fn earliest_deadline(&self, deadline: u64, now: u64) -> u64 {
+    pub(crate) fn is_replaced(&self, deadline: u64, now: u64) -> bool {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
         // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
-        if !state.has(ENQUEUED) || state.has_deadline(deadline) {
-            return deadline;
-        }
-        deadline.min(state.deadline(now))
+        state.has(ENQUEUED) && !state.has_deadline(deadline, now)
     }
 
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present

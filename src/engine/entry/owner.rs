@@ -59,11 +59,11 @@ impl Entry {
         let mut notice = DriverNotice::None;
         let armed = self.try_transition(|state| {
             notice = if state.has(ENQUEUED) {
-                if deadline < state.deadline(now) { DriverNotice::Wake } else { DriverNotice::None }
+                DriverNotice::wake_if(deadline < state.deadline(now) || deadline <= now)
             } else if state.has(LINKED)
                 && self.registered_tick(now).is_some_and(|registered_tick| deadline >= registered_tick)
             {
-                DriverNotice::None
+                DriverNotice::wake_if(deadline <= now)
             } else {
                 DriverNotice::Enqueue
             };
@@ -86,12 +86,13 @@ impl Entry {
     pub(crate) fn reset(&self, deadline: u64, now: u64) -> Option<DriverNotice> {
         let mut notice = DriverNotice::None;
         let reset = self.try_transition(|state| {
-            notice = if state.has(RUNNING | DISPATCHED) || deadline >= state.deadline(now) {
+            let is_earlier = deadline < state.deadline(now);
+            notice = if state.has(RUNNING | DISPATCHED) {
                 DriverNotice::None
-            } else if state.has(ENQUEUED) {
-                DriverNotice::Wake
-            } else {
+            } else if is_earlier && !state.has(ENQUEUED) {
                 DriverNotice::Enqueue
+            } else {
+                DriverNotice::wake_if(is_earlier || deadline <= now)
             };
             let pending = state.has(ARMED) && !state.has(CLOSED);
             pending.then(|| state.with(RESET | notice.flag()).with_deadline(deadline, now))

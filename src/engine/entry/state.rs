@@ -106,11 +106,11 @@ impl State {
         }
     }
 
-    /// Returns whether the word has the near deadline `deadline`. Another near deadline with the same low bits is
-    /// farther away than a thread can be behind the present.
+    /// Returns whether the word has this deadline. Another with the same low bits is farther away than a thread can be
+    /// behind the present.
     #[inline]
-    pub(super) fn has_deadline(self, deadline: u64) -> bool {
-        !self.has(COARSE) && self.0 & !FLAGS == deadline << DEADLINE_SHIFT
+    pub(super) fn has_deadline(self, deadline: u64, now: u64) -> bool {
+        self.with_deadline(deadline, now) == self
     }
 
     /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
