@@ -151,7 +151,7 @@ impl ProgramLoop {
             None => Some(now + RETRY_AFTER),
             Some(TurnOutcome::Closed) => None,
             Some(TurnOutcome::Asleep { has_work: false }) => {
-                let asks_by = self.patience.until(present, tick?, floor);
+                let asks_by = self.patience.until(|| present, tick?, floor);
                 program.ask_by(asks_by);
                 shard.ticks.instant(asks_by)
             }

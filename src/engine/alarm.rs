@@ -59,9 +59,12 @@ impl Patience {
     }
 
     /// Returns until when a thread sleeps that is needed at the tick `tick`, but not before `floor`.
-    pub(crate) fn until(&self, now: u64, tick: u64, floor: u64) -> u64 {
-        let is_patient = self.0 < PATIENCE || tick == u64::MAX;
-        if is_patient { tick } else { tick.min((now + tick.saturating_sub(now) / 2).max(floor)) }
+    pub(crate) fn until(&self, now: impl FnOnce() -> u64, tick: u64, floor: u64) -> u64 {
+        if self.0 < PATIENCE || tick == u64::MAX {
+            return tick;
+        }
+        let now = now();
+        tick.min((now + tick.saturating_sub(now) / 2).max(floor))
     }
 }
 
@@ -121,11 +124,11 @@ impl Alarm {
         patience: &mut Patience,
         now: impl Fn() -> u64,
         earliest: impl Fn() -> u64,
-        mut timeout: impl FnMut(u64) -> Option<Duration>,
+        timeout: impl FnOnce(u64) -> Option<Duration>,
     ) -> bool {
         self.floor.store(floor, Ordering::Relaxed);
         let earliest = || not_before(earliest(), floor);
-        let until = patience.until(now(), earliest(), floor).max(AWAKE + 1);
+        let until = patience.until(&now, earliest(), floor).max(AWAKE + 1);
         // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by`. Loom
         // model `roles`.
         self.until.swap(until, Ordering::Release);
@@ -139,7 +142,9 @@ impl Alarm {
         }
         // Relaxed: the fence of the next sleep orders this before the second look there. Loom model `roles`.
         let lowered = self.until.swap(AWAKE, Ordering::Relaxed);
-        patience.record(sleeps && lowered < until && now() < lowered);
+        if sleeps {
+            patience.record(lowered < until && now() < lowered);
+        }
         sleeps
     }
 }
