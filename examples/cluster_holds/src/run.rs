@@ -104,7 +104,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     let tried = bad_input::with_tables(&phase.url, &mut Session::new(&phase.database), cluster.is_some());
     drop(tables);
     let tried = tried? + bad_input::without_tables(&phase.url, cluster.is_some())?;
-    println!("bad input: {tried} cases, each refused with its message");
+    println!("bad input: {tried} cases, each refused with its message; odd rows ended no worker");
 
     // Workers that poll have no leases, hence no epochs.
     if !settings.no_faults && settings.poll.is_none() {
@@ -139,7 +139,7 @@ pub struct Tables<'a>(&'a Database);
 impl<'a> Tables<'a> {
     pub fn create(database: &'a Database, settings: &Settings) -> Result<Self> {
         // Enough for all holds, even if each were of the same item.
-        schema::create(&mut database.connect()?, settings.scaled().0 as i32 * MOST_PIECES)?;
+        schema::create(&mut database.connect()?, settings.scaled().0 as i64 * i64::from(MOST_PIECES))?;
         Ok(Self(database))
     }
 }

@@ -5,8 +5,9 @@ CREATE TABLE schema_version (version integer NOT NULL);
 
 CREATE TABLE stock (
     item integer PRIMARY KEY,
-    total integer NOT NULL,
-    free integer NOT NULL CHECK (free >= 0)
+    -- Wide enough that the pieces of no hold overflow it: that would end each worker that releases the hold.
+    total bigint NOT NULL,
+    free bigint NOT NULL CHECK (free >= 0)
 );
 
 -- A worker's right to end holds, until `expires` by the clock of the database. A lease that has expired is never
@@ -22,7 +23,8 @@ CREATE TABLE holds (
     id bigint PRIMARY KEY,
     item integer NOT NULL REFERENCES stock,
     quantity integer NOT NULL CHECK (quantity > 0),
-    due timestamptz NOT NULL,
+    -- No worker could translate an infinite deadline to its clock.
+    due timestamptz NOT NULL CHECK (isfinite(due)),
     -- The lease under which a worker has claimed the hold. No foreign key: a claim should not lock the lease.
     epoch bigint,
     -- Each claim counts. The run compares the number with the takeovers.
