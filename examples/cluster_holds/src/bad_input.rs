@@ -22,10 +22,11 @@ const REFUSED_ROWS: [&str; 2] = [
     "INSERT INTO holds (id, item, quantity, due) VALUES (1, 1, 1, 'infinity')",
     "INSERT INTO holds (id, item, quantity, due) VALUES (1, 1, 1, '-infinity')",
 ];
-/// The most pieces, at the earliest and at the latest time that a claim may find.
+/// The most pieces, at the earliest and at the latest time that a claim may find, and of a lease that was never there.
 const ODD_ROWS: &str = "
     INSERT INTO holds (id, item, quantity, due, epoch) VALUES
-        (1, 1, 2147483647, '4713-01-01 BC', NULL), (2, 1, 2147483647, clock_timestamp(), NULL)
+        (1, 1, 2147483647, '4713-01-01 BC', NULL), (2, 1, 2147483647, clock_timestamp(), NULL),
+        (3, 1, 2147483647, clock_timestamp(), -1)
     ON CONFLICT DO NOTHING";
 const UNENDED: &str = "SELECT FROM holds WHERE ended IS NULL";
 
