@@ -1,22 +1,38 @@
-//! Bad input, each with the end that it must have: a message that says what to do, and a failure as the exit status.
+//! Bad input, each with the end that it must have: a message that says what to do, and a failure as the exit status. Rows
+//! that no shop would write are refused by the database, or released as others.
 
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
+use crate::children::Process;
 use crate::database::Session;
+use crate::fence::wait;
 use crate::schema::VERSION;
 
 /// A process that has not ended by then has accepted its input.
 const LIMIT: Duration = Duration::from_secs(15);
 
+/// Rows that the database refuses: a worker could not read them.
+const REFUSED_ROWS: [&str; 2] = [
+    "INSERT INTO holds (id, item, quantity, due) VALUES (1, 1, 1, 'infinity')",
+    "INSERT INTO holds (id, item, quantity, due) VALUES (1, 1, 1, '-infinity')",
+];
+/// The most pieces, at the earliest and at the latest time that a claim may find, and of a lease that was never there.
+const ODD_ROWS: &str = "
+    INSERT INTO holds (id, item, quantity, due, epoch) VALUES
+        (1, 1, 2147483647, '4713-01-01 BC', NULL), (2, 1, 2147483647, clock_timestamp(), NULL),
+        (3, 1, 2147483647, clock_timestamp(), -1)
+    ON CONFLICT DO NOTHING";
+const UNENDED: &str = "SELECT FROM holds WHERE ended IS NULL";
+
 const RUN: [&str; 3] = ["--workers", "1", "--no-faults"];
 const WORKER: [&str; 5] = ["worker", "--name", "refused", "--retry-for", "1"];
-const OTHER_VERSION: &str = "UPDATE schema_version SET version = version + 97";
-const THIS_VERSION: &str = "UPDATE schema_version SET version = version - 97";
+const SET_VERSION: &str = "UPDATE schema_version SET version = $1";
 const LIMITED: &str = "CREATE ROLE limited LOGIN CONNECTION LIMIT 1";
 const SHUT_OUT: &str = "ALTER ROLE limited CONNECTION LIMIT 0";
 
@@ -36,19 +52,39 @@ pub fn without_tables(url: &str, has_own_cluster: bool) -> Result<usize> {
 /// Tries what needs the tables. Returns the number of cases.
 pub fn with_tables(url: &str, session: &mut Session, has_own_cluster: bool) -> Result<usize> {
     expect("a second run", Some(url), &RUN, "already has a schema")?;
-    session.query(OTHER_VERSION, &[])?;
+    session.query(SET_VERSION, &[&(VERSION + 97)])?;
     let refused = expect("another version", Some(url), &WORKER, &format!("the tables have version {}", VERSION + 97));
-    session.query(THIS_VERSION, &[])?;
+    session.query(SET_VERSION, &[&VERSION])?;
     refused?;
+    rows(url, session)?;
+    let tried = 2 + REFUSED_ROWS.len();
     if has_own_cluster {
         session.query(LIMITED, &[])?;
         let limited = format!("{url} user=limited");
         expect("room for one connection", Some(&limited), &RUN, "set the CONNECTION LIMIT of the role to")?;
         session.query(SHUT_OUT, &[])?;
         expect("no free connection", Some(&limited), &WORKER, "or the CONNECTION LIMIT of the role")?;
-        return Ok(4);
+        return Ok(tried + 2);
     }
-    Ok(2)
+    Ok(tried)
+}
+
+/// Tries rows that no shop would write. No row may end a worker.
+fn rows(url: &str, session: &mut Session) -> Result<()> {
+    for row in REFUSED_ROWS {
+        match session.query(row, &[]) {
+            Err(error) if error.to_string().contains("violates check constraint") => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Err(format!("the database accepts a row: {row}").into()),
+        }
+    }
+    session.query(ODD_ROWS, &[])?;
+    let mut worker = Process::start(url, "worker", &["--name=odd".to_owned()], &Arc::default())?;
+    wait("the release of odd rows", || Ok(worker.ended()?.is_some() || session.query(UNENDED, &[])?.is_empty()))?;
+    if !worker.finish()?.success() {
+        return Err("a row has ended a worker".into());
+    }
+    Ok(())
 }
 
 /// Starts this program, out of reach of the terminal's signals, and compares its end with the one that it must have.

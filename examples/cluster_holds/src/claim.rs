@@ -1,5 +1,6 @@
 //! The statements that claim holds for a lease. Two workers may claim at once: `SKIP LOCKED` gives them different
-//! holds, and neither waits for the other.
+//! holds, and neither waits for the other. A claim locks its lease before it reads the clock, as
+//! [`lease`](crate::lease) says why.
 
 use std::time::Duration;
 
@@ -14,31 +15,30 @@ pub const BATCH: i64 = 500;
 
 /// Reads the index `holds_unclaimed`, from its beginning to the horizon.
 const UNCLAIMED: &str = "
-    WITH picked AS MATERIALIZED (
+    WITH held AS MATERIALIZED (SELECT expires FROM leases WHERE epoch = $1 FOR SHARE),
+    picked AS MATERIALIZED (
         SELECT id FROM holds
         WHERE ended IS NULL AND epoch IS NULL AND due < clock_timestamp() + $2 * interval '1 millisecond'
-            AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
+            AND EXISTS (SELECT FROM held WHERE expires > clock_timestamp())
         ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED)
     UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
-/// Reads the index `holds_claimed` for each expired lease of a smaller epoch, so the epochs of a hold only grow. An
-/// expired lease is never renewed. A renewal that was under way at the expiry loses the holds that are claimed here:
-/// their rows decide.
+/// Reads the index `holds_claimed` for each dead lease of a smaller epoch, so the epochs of a hold only grow. A renewal
+/// that has locked its lease before the expiry, and commits after it, loses the holds that are claimed here: their rows
+/// decide. Without a dead lease, nothing is locked.
 const EXPIRED: &str = "
-    WITH dead AS MATERIALIZED (SELECT epoch, expires FROM leases
-        WHERE expires <= clock_timestamp() AND epoch < $1),
+    WITH dead AS MATERIALIZED (SELECT epoch, expires FROM dead_leases WHERE epoch < $1),
+    held AS MATERIALIZED (SELECT expires FROM leases WHERE epoch = $1 AND EXISTS (SELECT FROM dead) FOR SHARE),
     picked AS MATERIALIZED (
         SELECT holds.id, dead.epoch, dead.expires FROM holds JOIN dead USING (epoch)
-        WHERE ended IS NULL AND EXISTS (SELECT FROM leases WHERE epoch = $1 AND expires > clock_timestamp())
+        WHERE ended IS NULL AND EXISTS (SELECT FROM held WHERE expires > clock_timestamp())
         ORDER BY due LIMIT $2 FOR UPDATE OF holds SKIP LOCKED),
     noted AS (
         INSERT INTO takeovers (hold, old_epoch, new_epoch, expired, at)
         SELECT id, epoch, $1, expires, clock_timestamp() FROM picked)
     UPDATE holds SET epoch = $1, claims = claims + 1 FROM picked WHERE holds.id = picked.id
     RETURNING holds.id, micros(due)";
-const LATER: &str = "
-    SELECT FROM leases JOIN holds USING (epoch)
-    WHERE expires <= clock_timestamp() AND epoch > $1 AND ended IS NULL LIMIT 1";
+const LATER: &str = "SELECT FROM dead_leases WHERE epoch > $1 LIMIT 1";
 const OWN: &str = "SELECT id, micros(due) FROM holds WHERE epoch = $1 AND ended IS NULL";
 
 /// A claimed hold, and its deadline in microseconds of the database's clock.
@@ -58,17 +58,17 @@ pub fn unclaimed(session: &mut Session, lease: &Lease, horizon: Duration) -> Res
     Ok(claimed(&session.query(UNCLAIMED, &[&lease.epoch, &millis, &BATCH])?))
 }
 
-/// Takes over holds whose worker has lost its lease.
+/// Takes over holds whose lease is dead.
 pub fn expired(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
     Ok(claimed(&session.query(EXPIRED, &[&lease.epoch, &BATCH])?))
 }
 
-/// Returns whether a later lease has expired that has left holds. Only a lease that is later still can take them over.
+/// Returns whether a later lease is dead that has left holds. Only a lease that is later still can take them over.
 pub fn needs_later(session: &mut Session, lease: &Lease) -> Result<bool> {
     Ok(!session.query(LATER, &[&lease.epoch])?.is_empty())
 }
 
-/// Returns the holds that the lease has claimed and that have not ended. Finds those of a claim whose answer was lost.
+/// Returns the holds of the lease that have not ended.
 pub fn own(session: &mut Session, lease: &Lease) -> Result<Vec<Claimed>> {
     Ok(claimed(&session.query(OWN, &[&lease.epoch])?))
 }

@@ -34,6 +34,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// The port of the server, which is only a name: it listens on a socket in its directory.
+    pub const PORT: u16 = 5432;
+
     /// Makes a cluster and starts its server, with connections for so many workers. Looks for the programs in
     /// `programs`, or else where they usually are.
     pub fn start(programs: Option<&Path>, workers: u32) -> Result<Self> {
@@ -68,6 +71,11 @@ impl Cluster {
         format!("host='{}' user=postgres dbname=postgres", self.directory.display())
     }
 
+    /// Returns the socket on which the server of this port listens.
+    pub fn socket(&self, port: u16) -> PathBuf {
+        self.directory.join(format!(".s.PGSQL.{port}"))
+    }
+
     /// Returns the process of the server.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Child::id)
@@ -95,6 +103,7 @@ impl Cluster {
             format!("unix_socket_directories={socket}"),
             "unix_socket_permissions=0700".to_owned(),
             format!("max_connections={}", self.connections),
+            format!("port={}", Self::PORT),
         ] {
             command.arg("-c").arg(setting);
         }

@@ -1,7 +1,7 @@
 //! Connections that are made anew, and errors that last.
 //!
-//! A [`Session`] repeats a statement whose connection was lost. It cannot know whether the first one was committed, so
-//! each statement of this program is a transaction of its own that may run twice.
+//! A [`Session`] repeats a statement whose connection was lost. It cannot know whether the first one was committed, or
+//! will be, even after the second one. So each statement of this program is a transaction of its own that may run twice.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -122,7 +122,8 @@ impl Session {
         Self { database: database.clone(), open: None, connections: 0 }
     }
 
-    /// Returns how many connections this session has had. A caller that sees it change may have lost an answer.
+    /// Returns how many connections this session has had. A caller that sees it change may have lost an answer,
+    /// or have a statement that commits later.
     pub fn connections(&self) -> u64 {
         self.connections
     }

@@ -1,8 +1,12 @@
 //! The statements of a lease. Its expiry is by the database's clock, so a worker's clock cannot prolong it.
 //!
-//! A statement that ends a lease locks the lease's row, and reads the clock once it has the lock. A release does the
-//! same with a shared lock. So a release under the lease commits before the end is read, or waits for the end and
-//! finds the lease ended. Every statement locks in one order: the lease, then holds, then stock.
+//! A statement that ends or renews a lease locks the lease's row, and reads the clock once it has the lock. Releases and
+//! claims do the same with a shared lock. So each of them commits before the end is read, or waits for the end and finds
+//! the lease ended. Every statement locks in one order: the lease, then holds, then stock.
+//!
+//! A statement whose connection is lost may still commit, at any time. For a claim this would be a hold without a timer,
+//! under a lease that its worker renews. So with each new connection the worker goes on under another lease:
+//! [`succeed`](Lease::succeed) ends the last one, waits for its claims, and leaves none to come.
 
 use std::time::Duration;
 
@@ -12,24 +16,24 @@ use crate::database::Session;
 /// Removes old leases without claims, too, so that the table stays small.
 const ACQUIRE: &str = "
     WITH old AS (
-        DELETE FROM leases WHERE expires < clock_timestamp() - interval '1 hour'
-            AND NOT EXISTS (SELECT FROM holds WHERE holds.epoch = leases.epoch AND ended IS NULL))
+        DELETE FROM leases WHERE epoch IN (
+            SELECT epoch FROM leases WHERE expires < clock_timestamp() - interval '1 hour'
+                AND NOT EXISTS (SELECT FROM holds WHERE holds.epoch = leases.epoch AND ended IS NULL)
+            FOR UPDATE SKIP LOCKED))
     INSERT INTO leases (worker, expires) VALUES ($1, clock_timestamp() + $2 * interval '1 millisecond')
     RETURNING epoch";
 const RENEW: &str = "
-    UPDATE leases SET expires = clock_timestamp() + $2 * interval '1 millisecond'
-    WHERE epoch = $1 AND expires > clock_timestamp() RETURNING epoch";
-/// One statement, so the worker has either the old lease or the new one, with all holds.
+    WITH held AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE epoch = $1 FOR UPDATE)
+    UPDATE leases SET expires = clock_timestamp() + $2 * interval '1 millisecond' FROM held
+    WHERE leases.epoch = held.epoch AND held.expires > clock_timestamp() RETURNING held.epoch";
+/// Does nothing if the lease has ended, so it may run twice. Leaves the holds of a claim for which it has waited: they
+/// are those of an ended lease.
 const SUCCEED: &str = "
-    WITH held AS MATERIALIZED (
-        SELECT worker FROM leases WHERE epoch = $1 AND expires > clock_timestamp() FOR UPDATE),
-    next AS (
-        INSERT INTO leases (worker, expires)
-        SELECT worker, clock_timestamp() + $2 * interval '1 millisecond' FROM held
-        RETURNING epoch),
-    moved AS (UPDATE holds SET epoch = next.epoch FROM next WHERE holds.epoch = $1 AND ended IS NULL),
-    ended AS (UPDATE leases SET expires = clock_timestamp() WHERE epoch = $1 AND EXISTS (SELECT FROM next))
-    SELECT epoch FROM next";
+    WITH held AS MATERIALIZED (SELECT epoch, expires FROM leases WHERE epoch = $1 FOR UPDATE),
+    living AS MATERIALIZED (SELECT epoch FROM held WHERE expires > clock_timestamp()),
+    moved AS (UPDATE holds SET epoch = $2 FROM living WHERE holds.epoch = living.epoch AND ended IS NULL)
+    UPDATE leases SET expires = clock_timestamp() FROM living WHERE leases.epoch = living.epoch
+    RETURNING living.epoch";
 const GIVE_BACK: &str = "
     UPDATE leases SET expires = clock_timestamp() WHERE epoch IN (
         SELECT epoch FROM leases WHERE epoch = $1 AND expires > clock_timestamp() FOR UPDATE)";
@@ -44,31 +48,37 @@ const REVOKE: &str = "
 pub struct Lease {
     /// Grows with each lease, and for each hold with each worker that claims it: the fence. A release must name it.
     pub epoch: i64,
-    millis: f64,
+    duration: Duration,
 }
 
 impl Lease {
     pub fn acquire(session: &mut Session, worker: &str, duration: Duration) -> Result<Self> {
-        let millis = duration.as_secs_f64() * 1e3;
-        let rows = session.query(ACQUIRE, &[&worker, &millis])?;
-        Ok(Self { epoch: rows[0].get(0), millis })
+        let rows = session.query(ACQUIRE, &[&worker, &millis(duration)])?;
+        Ok(Self { epoch: rows[0].get(0), duration })
     }
 
     /// Prolongs the lease from now on. Returns false if it has expired: its holds may belong to another worker.
     pub fn renew(&self, session: &mut Session) -> Result<bool> {
-        Ok(!session.query(RENEW, &[&self.epoch, &self.millis])?.is_empty())
+        Ok(!session.query(RENEW, &[&self.epoch, &millis(self.duration)])?.is_empty())
     }
 
-    /// Returns a lease with a new epoch for the same holds, in place of this one. `None` if this one has expired.
-    pub fn succeed(self, session: &mut Session) -> Result<Option<Self>> {
-        let rows = session.query(SUCCEED, &[&self.epoch, &self.millis])?;
-        Ok(rows.first().map(|row| Self { epoch: row.get(0), ..self }))
+    /// Returns a lease with a new epoch in place of this one, which has ended then. Moves the holds of this one, unless
+    /// it had ended before. Also returns whether it had, or false if a lost connection leaves that open.
+    pub fn succeed(self, session: &mut Session, worker: &str) -> Result<(Self, bool)> {
+        let later = Self::acquire(session, worker, self.duration)?;
+        let connections = session.connections();
+        let moved = !session.query(SUCCEED, &[&self.epoch, &later.epoch])?.is_empty();
+        Ok((later, !moved && session.connections() == connections))
     }
 
     /// Ends the lease, so that other workers need not wait for its expiry.
     pub fn give_back(self, session: &mut Session) -> Result<()> {
         session.query(GIVE_BACK, &[&self.epoch]).map(drop)
     }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 /// Ends the leases of a worker, as an operator does. Returns their number.

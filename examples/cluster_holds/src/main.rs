@@ -8,7 +8,7 @@
 //!
 //! | file        | contents                                                                          |
 //! |-------------|-----------------------------------------------------------------------------------|
-//! | `run`       | the run: a cluster, bad input, a fence, revocations, two phases                   |
+//! | `run`       | the run: a cluster, bad input, a fence, late statements, two phases               |
 //! | `phase`     | one phase: places holds, waits for their ends, checks them                        |
 //! | `verdict`   | what a phase must have shown                                                      |
 //! | `cluster`   | a PostgreSQL cluster in a temporary directory                                     |
@@ -19,6 +19,7 @@
 //! | `bad_input` | bad input, each with the end that it must have                                    |
 //! | `fence`     | a paused worker's write to a store outside the database                           |
 //! | `revocation`| releases beside statements that end their lease                                   |
+//! | `in_flight` | statements that take effect after their sender has gone on                         |
 //! | `ledger`    | what the shops were told, compared with the database                              |
 //! | `audit`     | what must be true in the end, and how late the releases were                      |
 //! | `load`      | the load of the database                                                          |
@@ -53,6 +54,7 @@ mod cluster;
 mod counts;
 mod database;
 mod fence;
+mod in_flight;
 mod lease;
 mod ledger;
 mod listen;

@@ -20,7 +20,7 @@ type Ending = fn(Lease, &mut Session) -> Result<()>;
 const ENDINGS: [(&str, Ending); 3] = [
     ("a revocation", |_, session| lease::revoke(session, WORKER).map(drop)),
     ("a lease that is given back", |lease, session| lease.give_back(session)),
-    ("a lease that is succeeded", |lease, session| lease.succeed(session).map(drop)),
+    ("a lease that is succeeded", |lease, session| lease.succeed(session, WORKER).map(drop)),
 ];
 
 const PID: &str = "SELECT pg_backend_pid()";
@@ -28,7 +28,7 @@ const BLOCKED: &str = "SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_
 /// A successor waits for this lock, after it has ended the lease.
 const LOCK_HOLD: &str = "SELECT FROM holds WHERE epoch = $1 ORDER BY id LIMIT 1 FOR UPDATE";
 /// Every statement that ends the lease waits for this lock. A release does not.
-const SHARE_LEASE: &str = "SELECT FROM leases WHERE epoch = $1 FOR SHARE";
+pub const SHARE_LEASE: &str = "SELECT FROM leases WHERE epoch = $1 FOR SHARE";
 const LOCK_LEASE: &str = "SELECT FROM leases WHERE epoch = $1 FOR UPDATE";
 
 /// What the run locks meanwhile, what the transaction locks before it ends the lease, and how many holds are released.
@@ -106,10 +106,10 @@ fn beside(
     Ok(join(releaser)?.len())
 }
 
-fn pid(session: &mut Session) -> Result<i32> {
+pub fn pid(session: &mut Session) -> Result<i32> {
     Ok(session.query(PID, &[])?[0].get(0))
 }
 
-fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+pub fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().map_err(|_| "a thread has panicked")?
 }

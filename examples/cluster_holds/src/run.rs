@@ -14,7 +14,7 @@ use crate::database::{Database, Session};
 use crate::phase::{LEASE, Phase, SHOPS};
 use crate::shop::MOST_PIECES;
 use crate::verdict::Setup;
-use crate::{bad_input, capacity, fence, revocation, schema};
+use crate::{bad_input, capacity, fence, in_flight, revocation, schema};
 
 /// How long the run tries to connect to the server that DATABASE_URL names.
 const RETRY_FOR: Duration = Duration::from_secs(5);
@@ -104,15 +104,17 @@ pub fn run(settings: &Settings) -> Result<()> {
     let tried = bad_input::with_tables(&phase.url, &mut Session::new(&phase.database), cluster.is_some());
     drop(tables);
     let tried = tried? + bad_input::without_tables(&phase.url, cluster.is_some())?;
-    println!("bad input: {tried} cases, each refused with its message");
+    println!("bad input: {tried} cases, each refused with its message; odd rows ended no worker");
 
     // Workers that poll have no leases, hence no epochs.
     if !settings.no_faults && settings.poll.is_none() {
         let tables = Tables::create(&phase.database, settings)?;
         fence::refuses_a_paused_worker(&phase.url, &mut Session::new(&phase.database))?;
         drop(tables);
-        let _tables = Tables::create(&phase.database, settings)?;
+        let tables = Tables::create(&phase.database, settings)?;
         revocation::waits_for_releases(&phase.database)?;
+        drop(tables);
+        late_statements(&phase, cluster.as_ref())?;
     }
     phase.run("without faults", false, &mut cluster)?;
     if !settings.no_faults {
@@ -120,6 +122,20 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     println!("ok: every hold has ended exactly once; the stock is exact, and none was released early");
     Ok(())
+}
+
+/// Lets statements take effect after their sender has gone on, each with tables of its own.
+fn late_statements(phase: &Phase, cluster: Option<&Cluster>) -> Result<()> {
+    match cluster {
+        Some(cluster) => {
+            let _tables = Tables::create(&phase.database, phase.settings)?;
+            in_flight::finds_claims_that_commit_late(&phase.url, &phase.database, cluster)?;
+        }
+        None => println!("skipped: claims that commit late, because the run has not started this server"),
+    }
+    let _tables = Tables::create(&phase.database, phase.settings)?;
+    in_flight::refuses_a_renewal_that_waits_too_long(&phase.database)?;
+    in_flight::takes_over_from_removed_leases(&phase.database)
 }
 
 /// Returns the version of the server, unless it is too old.
@@ -139,7 +155,7 @@ pub struct Tables<'a>(&'a Database);
 impl<'a> Tables<'a> {
     pub fn create(database: &'a Database, settings: &Settings) -> Result<Self> {
         // Enough for all holds, even if each were of the same item.
-        schema::create(&mut database.connect()?, settings.scaled().0 as i32 * MOST_PIECES)?;
+        schema::create(&mut database.connect()?, settings.scaled().0 as i64 * i64::from(MOST_PIECES))?;
         Ok(Self(database))
     }
 }

@@ -9,12 +9,12 @@ use crate::Result;
 use crate::database::Chain;
 
 /// The version that this program reads and writes.
-pub const VERSION: i32 = 2;
+pub const VERSION: i32 = 3;
 /// Number of different items.
 pub const ITEMS: i32 = 500;
 
 /// Creates the tables, with so many pieces of each item.
-pub fn create(client: &mut Client, pieces: i32) -> Result<()> {
+pub fn create(client: &mut Client, pieces: i64) -> Result<()> {
     let exists = "SELECT FROM information_schema.schemata WHERE schema_name = 'cluster_holds'";
     if !client.query(exists, &[])?.is_empty() {
         return Err(

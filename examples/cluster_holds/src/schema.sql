@@ -5,12 +5,13 @@ CREATE TABLE schema_version (version integer NOT NULL);
 
 CREATE TABLE stock (
     item integer PRIMARY KEY,
-    total integer NOT NULL,
-    free integer NOT NULL CHECK (free >= 0)
+    -- Wide enough that the pieces of no hold overflow it: that would end each worker that releases the hold.
+    total bigint NOT NULL,
+    free bigint NOT NULL CHECK (free >= 0)
 );
 
--- A worker's right to end holds, until `expires` by the clock of the database. A lease that has expired is never
--- renewed: its worker takes another one, with a new epoch.
+-- A worker's right to end holds, until `expires` by the clock of the database. A renewal locks the lease, and is
+-- refused if it has expired by then: its worker takes another one, with a new epoch.
 CREATE TABLE leases (
     epoch bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     worker text NOT NULL,
@@ -22,8 +23,10 @@ CREATE TABLE holds (
     id bigint PRIMARY KEY,
     item integer NOT NULL REFERENCES stock,
     quantity integer NOT NULL CHECK (quantity > 0),
-    due timestamptz NOT NULL,
-    -- The lease under which a worker has claimed the hold. No foreign key: a claim should not lock the lease.
+    -- No worker could translate an infinite deadline to its clock.
+    due timestamptz NOT NULL CHECK (isfinite(due)),
+    -- The lease under which a worker has claimed the hold. No foreign key: old leases are removed, and a claim locks its
+    -- lease itself.
     epoch bigint,
     -- Each claim counts. The run compares the number with the takeovers.
     claims integer NOT NULL DEFAULT 0,
@@ -43,12 +46,23 @@ CREATE TABLE ends (
     epoch bigint
 );
 
--- One row for each hold that was taken over from an expired lease.
+-- Leases that have expired or were removed, and that have left holds. A claim may commit after its lease was removed.
+-- Steps from each epoch to the next one: the index is long, and has few epochs.
+CREATE VIEW dead_leases AS
+    WITH RECURSIVE claimed AS (
+        SELECT min(epoch) AS epoch FROM holds WHERE ended IS NULL AND epoch IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(holds.epoch) FROM holds WHERE ended IS NULL AND holds.epoch > claimed.epoch)
+        FROM claimed WHERE claimed.epoch IS NOT NULL)
+    SELECT claimed.epoch, expires FROM claimed LEFT JOIN leases USING (epoch)
+    WHERE claimed.epoch IS NOT NULL AND (expires IS NULL OR expires <= clock_timestamp());
+
+-- One row for each hold that was taken over from a dead lease; `expired` is null if that was removed.
 CREATE TABLE takeovers (
     hold bigint NOT NULL,
     old_epoch bigint NOT NULL,
     new_epoch bigint NOT NULL,
-    expired timestamptz NOT NULL,
+    expired timestamptz,
     at timestamptz NOT NULL
 );
 

@@ -149,9 +149,7 @@ fn keep(
         if Instant::now() >= renew_at {
             renew_at = Instant::now() + duration / 3;
             if !lease.renew(session)? {
-                count(Event::LeaseLost);
-                armed.clear();
-                lease = Lease::acquire(session, &settings.name, duration)?;
+                lease = succeed(lease, session, &settings.name, armed)?;
             }
             if armed.measured(clock::measure(&armed.local_clock(), session)?) {
                 count(Event::ClockSet);
@@ -160,25 +158,15 @@ fn keep(
         let claimed_at = Instant::now();
         claim_all(|| claim::unclaimed(session, &lease, horizon), &lease, armed)?;
         if claim::needs_later(session, &lease)? {
-            match lease.succeed(session)? {
-                Some(later) => {
-                    lease = later;
-                    armed.arm(lease.epoch, &claim::own(session, &lease)?)?;
-                }
-                // The look at the lease that follows takes another one.
-                None => renew_at = Instant::now(),
-            }
+            lease = succeed(lease, session, &settings.name, armed)?;
         }
         claim_all(|| claim::expired(session, &lease), &lease, armed)?;
         if session.connections() != connections {
-            // The answer to a claim may have been lost: then this worker has holds without a timer.
+            // A claim may have committed without its answer, or may commit later. Neither hold has a timer.
             connections = session.connections();
-            let mut own = claim::own(session, &lease)?;
-            armed.retain_unarmed(lease.epoch, &mut own);
-            if !own.is_empty() {
-                count(Event::Recovered);
-            }
-            armed.arm(lease.epoch, &own)?;
+            lease = succeed(lease, session, &settings.name, armed)?;
+            // Claims what the last lease has left.
+            continue;
         }
         let until = renew_at.min(claimed_at + scan_every);
         match wakes.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -198,6 +186,22 @@ fn keep(
             Err(RecvTimeoutError::Disconnected) => return Err("the other threads have ended".into()),
         }
     }
+}
+
+/// Goes on under a new lease. Arms the holds that it has from the last one, and no others.
+fn succeed(lease: Lease, session: &mut Session, worker: &str, armed: &Armed) -> Result<Lease> {
+    let known = armed.ids();
+    let (later, was_lost) = lease.succeed(session, worker)?;
+    if was_lost {
+        count(Event::LeaseLost);
+    }
+    armed.clear();
+    let own = claim::own(session, &later)?;
+    if own.iter().any(|hold| !known.contains(&hold.id)) {
+        count(Event::Recovered);
+    }
+    armed.arm(later.epoch, &own)?;
+    Ok(later)
 }
 
 /// Repeats a claim until it returns fewer holds than it may.
