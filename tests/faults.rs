@@ -84,7 +84,7 @@ impl Runs {
         self.0.lock().unwrap().len()
     }
 
-    /// Asserts that no run was early, and that a run more than a tick (1 ms) after another also ran after it.
+    /// Asserts that no run was early, and that one whose deadline is over 1 ms after another's also ran after it.
     #[track_caller]
     fn assert_in_order(&self) {
         let runs = self.0.lock().unwrap();

@@ -82,7 +82,7 @@
 //!   it. By 1, the push comes before that load, and R's load of `wake_tick` after that write. So R's load, too, comes
 //!   after D, and R makes sure that the sleep ends by `tick`.
 //!
-//! loom treats sequentially consistent accesses as `AcqRel`. So under loom there is a fence, [`fence_between_seq_cst`](crate::sync::fence_between_seq_cst),
+//! loom treats sequentially consistent accesses as `AcqRel`. So under loom there is a fence, [`fence_between_seq_cst`],
 //! and this argument shows that the accesses are equivalent to it. A caller that writes anything but an entry has a
 //! real fence: see [`DriverWakeup::wake_by`].
 //!

@@ -201,7 +201,7 @@ impl Builder {
     /// While a callback waits and the pool's threads are blocked, extra threads run it within a few milliseconds. A
     /// thread is blocked on a lock, a channel, a disk or a sleep. One that computes, or waits for a core, is not
     /// blocked, so overload starts no thread. Nor is one that polls. A callback that naps again and again, each time
-    /// for less than the 1 to 8 ms between two checks, holds its thread. Let such a callback wait
+    /// for less than the 0.6 to 8 ms between two checks, holds its thread. Let such a callback wait
     /// for what it polls, or raise the number of threads. An extra thread ends after 5 idle seconds. A shutdown waits
     /// for all of them, as for the pool's own. With a limit of 0, timers that are due wait until a thread of the pool
     /// is free.

@@ -43,7 +43,7 @@ use crate::system::Process;
 /// - **Exactly once.** A one-shot timer fires, is cancelled, is returned by `shutdown`, or is dropped with the last
 ///   clone. A timer that a [custom executor](crate::Executor::Custom) drops unrun counts as cancelled. The closure is
 ///   run or dropped once.
-/// - **Due now.** A zero delay, or a deadline that has passed, waits for no tick.
+/// - **Due now.** A zero delay, or a deadline that has passed, waits for neither a tick nor the slack.
 /// - **Far future.** A delay too long to represent means never.
 /// - **In order.** Timers of one shard that expire at different ticks reach the executor in the order of these ticks.
 ///   This includes all that were scheduled before the driver last read the clock.

@@ -30,7 +30,7 @@
 //! That slot has nodes only while it expires.
 //!
 //! The windows of a shard are twice as long: `2 * slots(i)`, see [`ahead`](super::ahead). `ring(i)` is the length of the
-//! window, rounded up to a power of two, so the remainder is a mask. With 64 slots a level, the
+//! window, rounded up to a power of two, so the remainder is a mask. With powers of two as numbers of slots, as by
 //! default, every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
 //! # Time

@@ -40,7 +40,21 @@ fn each_panel_of_the_dashboard_queries_exported_metrics() {
 
 #[test]
 fn each_alert_queries_exported_metrics() {
+    let alerts = read("docs/observability/alerts.yml");
+    assert!(metrics(&alerts).len() > 4, "{:?}", metrics(&alerts));
+    assert_exported(&alerts);
+    assert_exported(&read("docs/observability.md"));
+}
+
+/// `ci/all` runs the cases, where promtool is installed.
+#[test]
+fn each_alert_is_on_the_page_and_has_a_case() {
+    let names = |text: &str, before: &str, after: char| -> BTreeSet<String> {
+        text.split(before).skip(1).filter_map(|rest| Some(rest.split_once(after)?.0.to_owned())).collect()
+    };
+    let alerts = names(&read("docs/observability/alerts.yml"), "- alert: ", '\n');
     let page = read("docs/observability.md");
-    assert!(metrics(&page).len() > 4, "{:?}", metrics(&page));
-    assert_exported(&page);
+    let table = page.split("\n## ").find(|section| section.starts_with("Alerts")).expect("the alerts");
+    assert_eq!(names(table, "\n| `", '`'), alerts);
+    assert_eq!(names(&read("tests/repository/alerts.yml"), "alertname: ", ','), alerts);
 }

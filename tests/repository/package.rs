@@ -35,6 +35,7 @@ fn the_package_has_sources_pages_and_licences_alone() {
         "Cargo.toml.orig",
         "LICENSE-APACHE",
         "LICENSE-MIT",
+        "docs/observability/alerts.yml",
         "docs/observability/dashboard.json",
     ];
     assert_eq!(others, expected);

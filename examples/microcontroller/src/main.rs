@@ -90,7 +90,7 @@ fn main() -> ! {
     peripherals.SYST.enable_interrupt();
 
     let mut clock = Clock { now: 0 };
-    // 16 slots a level: a slot takes 4 bytes, or 12 above the finest level, from the first timer that waits in its level.
+    // 16 slots a level: `with_levels` says how much memory a slot takes, from the first timer that waits in its level.
     let mut wheel = Wheel::with_levels(0, &[16]).expect("16 slots are a valid level");
     wheel.insert(BLINK, Event::Blink);
     wheel.insert(SAMPLE, Event::Sample);

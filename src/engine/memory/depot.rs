@@ -1,8 +1,8 @@
 //! The free list of a shard, by which free entries go from the threads that have too many to those that have none.
 //!
-//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list, of chunks of six
-//! entries. The first entry of a chunk contains the indices of the other five, and of the next chunk. They lie in the cell
-//! of the callback's data, which a free entry does not need. Push and pop touch these first entries only.
+//! The depot is a [stack](crate::engine::stack) of magazines. A magazine is an unrolled linked list, of chunks of
+//! [`CHUNK`] entries. The first entry of a chunk contains the indices of the others, and of the next chunk. They lie in
+//! the cell of the callback's data, which a free entry does not need. Push and pop touch these first entries only.
 //!
 //! ```text
 //! head ──► chunk ───next_magazine──► chunk ───next_magazine──► ..

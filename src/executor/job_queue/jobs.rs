@@ -11,8 +11,8 @@ use crate::executor::batch::Batch;
 use crate::sync::Arc;
 use crate::sync::thread::Thread;
 
-/// Time after its dispatch or its start at which a batch is late. It is the default tick: a leader that wakes for the
-/// next tick then checks the batch without a wake-up of its own.
+/// Time after its dispatch or its start at which a batch is late. It is as long as the default slack: a leader that wakes
+/// once in a slack then checks the batch without a wake-up of its own.
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Number of jobs for which the queue always retains memory: 8 KiB.
 const RETAINED_JOBS: usize = 1 << 8;
