@@ -2,8 +2,8 @@
 //!
 //! [`Core::close`] closes every entry in memory, each by one transition. A timer that another thread arms or resets
 //! meanwhile is either accepted and found by the shutdown, or refused. Then the shutdown takes what is pending, by
-//! [`claim_of`](Core::claim_of), [`claim_closures`](Core::claim_closures) and [`claim_running`](Core::claim_running).
-//! The head of `timer/service.rs` has their order, and its reasons.
+//! [`claim_of`](Core::claim_of), [`claim_closures`](Core::claim_closures), [`take_claimed`](Core::take_claimed) and
+//! [`claim_running`](Core::claim_running). The head of `timer/service.rs` has their order, and its reasons.
 //!
 //! Loom models `shutdown`, `shutdown_inside`, `shutdown_sleep`, `shutdown_memory`, `in_flight`, `backlog` and `sleep`.
 
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::core::Core;
-use super::entry::{ARMED, Callback, CallbackKind, Entry, HANDLE, State};
+use super::entry::{ARMED, CLAIMED, Callback, CallbackKind, Entry, HANDLE, RUNNING, State};
 use crate::sync::Ordering;
 
 impl Core {
@@ -34,37 +34,31 @@ impl Core {
 
     /// Takes the pending timers of a closed shard whose callbacks have this kind. Sleeps must be taken before anything
     /// that may wait for a task that they wake, and values before wakers are called.
-    pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(State, Option<(u64, Callback)>)) {
-        for entry in self.slab.close() {
-            let state = entry.state();
-            if state.has(ARMED) && state.kind() == kind {
-                entry.claim(false, now, &mut found);
-            }
-        }
+    pub(crate) fn claim_of(&self, kind: CallbackKind, now: u64, mut found: impl FnMut(State, Callback)) {
+        let of_kind = self.slab.close().filter(|entry| entry.state().kind() == kind);
+        of_kind.filter_map(|entry| entry.take(ARMED, now)).for_each(|(state, (_, callback))| found(state, callback));
     }
 
-    /// Takes the pending closures of a closed shard. Returns the entries whose callbacks are running.
-    pub(crate) fn claim_closures(
-        &self,
-        now: u64,
-        mut found: impl FnMut(State, Option<(u64, Callback)>),
-    ) -> Vec<&Entry> {
-        self.slab.close().filter(|entry| !entry.claim(false, now, &mut found)).collect()
+    /// Ends the pending closures of a closed shard, and passes the state of each to `ended`. They stay until they are
+    /// [taken](Self::take_claimed). Returns the entries whose callbacks are running.
+    pub(crate) fn claim_closures(&self, mut ended: impl FnMut(State)) -> Vec<&Entry> {
+        let mut claim = |entry: &Entry| entry.claim(false).map(&mut ended);
+        self.slab.close().filter(|entry| claim(entry).is_err_and(|state| state.has(RUNNING))).collect()
     }
 
-    /// Takes a periodic timer that was running in a closed shard. First waits for the end of the run, until the instant
-    /// `until`. Returns false if the run has not ended by then.
+    /// Takes the closures that were [claimed](Self::claim_closures), each with its deadline. No two calls return the same
+    /// closure.
+    pub(crate) fn take_claimed(&self, now: u64) -> impl Iterator<Item = (u64, Callback)> {
+        self.slab.close().filter_map(move |entry| entry.take(CLAIMED, now)).map(|(_, closure)| closure)
+    }
+
+    /// Claims a periodic timer that was running in a closed shard, as [`claim_closures`](Self::claim_closures) does. First
+    /// waits for the end of the run, until the instant `until`. Returns false if the run has not ended by then.
     ///
     /// A run ends its timer if it takes longer, or if the calling thread is inside of it.
-    pub(crate) fn claim_running(
-        &self,
-        entry: &Entry,
-        until: Option<Instant>,
-        now: u64,
-        mut found: impl FnMut(State, Option<(u64, Callback)>),
-    ) -> bool {
+    pub(crate) fn claim_running(&self, entry: &Entry, until: Option<Instant>, ended: impl FnOnce(State)) -> bool {
         let in_time = self.wait_for_run(entry, until);
-        entry.claim(true, now, &mut found);
+        _ = entry.claim(true).map(ended);
         in_time
     }
 

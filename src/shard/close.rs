@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::shard::Shard;
-use crate::engine::entry::{Callback, CallbackKind, DISPATCHED, State};
+use crate::engine::entry::{CallbackKind, DISPATCHED, RUNNING, State};
 use crate::engine::run::catch_panic;
 
 impl Shard {
@@ -35,30 +35,23 @@ impl Shard {
     /// Ends the pending timers of a closed shard whose callbacks have this kind: values, which stay in their queues, or
     /// sleeps, which complete.
     pub(crate) fn claim_of(&self, kind: CallbackKind) {
-        self.core.claim_of(kind, self.ticks.now_tick(), |state, found| {
-            if let Some((_, callback)) = self.end_claimed(state, found) {
-                self.catch_panic(|| drop(callback));
-            }
+        self.core.claim_of(kind, self.ticks.now_tick(), |state, callback| {
+            self.count_claimed(state);
+            self.catch_panic(|| if kind == CallbackKind::Waker { callback.run() } else { drop(callback) });
         });
     }
 
-    /// Counts a timer that the shutdown has claimed. Wakes its task, or returns its callback with its tick. Without a
-    /// callback, it is a periodic timer that ends with its run.
-    pub(crate) fn end_claimed(&self, state: State, found: Option<(u64, Callback)>) -> Option<(u64, Callback)> {
-        let Some((deadline, callback)) = found else {
-            self.count_end(|counters| &counters.cancelled);
-            return None;
-        };
+    /// Counts a timer that the shutdown has claimed in this state.
+    pub(crate) fn count_claimed(&self, state: State) {
         if state.has(DISPATCHED) {
             self.finish_in_flight();
         }
-        if callback.kind() == CallbackKind::Waker {
-            self.count_completed();
-            catch_panic(&self, || callback.run());
-            return None;
+        match state.kind() {
+            CallbackKind::Waker => self.count_completed(),
+            // It ends with its run.
+            CallbackKind::Periodic if state.has(RUNNING) => self.count_end(|counters| &counters.cancelled),
+            _ => self.count_end(|counters| &counters.unfired),
         }
-        self.count_end(|counters| &counters.unfired);
-        Some((deadline, callback))
     }
 
     /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay

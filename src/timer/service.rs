@@ -13,7 +13,7 @@
 //! | `close`        | refuses new timers. From its return on, no callback starts in any shard          |
 //! | `end`: values  | ends the timers of values and the waits for values, because a callback may wait for one, and a waker for that callback |
 //! | `end`: sleeps  | completes the pending sleeps, because a closure or a callback may wait for one   |
-//! | `end`: closures | hands the pending closures back or drops them, because a running callback may wait for such a drop |
+//! | `end`: closures | ends the timers of closures, then hands these back or drops them, because a running callback may wait for such a drop |
 //! | `end`: runs    | waits for the callbacks in progress, and hands periodic closures back            |
 //! | `end`: threads | joins the own threads, and stops the pool                                        |
 //!
@@ -38,7 +38,7 @@ use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
 use crate::engine::call_stack;
-use crate::engine::entry::{Callback, CallbackKind, Data, Table};
+use crate::engine::entry::{CLAIMED, Callback, CallbackKind, Data, Table};
 use crate::engine::gate::Gate;
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleError};
@@ -249,16 +249,21 @@ impl Service {
     /// Shuts the service down, and returns the closures that have not fired. Calls after the first do nothing. Waits
     /// for callbacks and threads until the instant `until`.
     pub(super) fn shutdown(&self, until: Option<Instant>) -> Unfired {
-        Unfired::new(self.end(until, |_| ()), self.ticks.clone())
+        Unfired::new(self.end(until, Vec::with_capacity, Vec::push), self.ticks.clone())
     }
 
-    /// Ends the service, and returns the closures that have not fired, with their ticks. The head of this file has the
-    /// order. Calls `taken` with what it has so far before it waits for a callback, and at last. Waits until the instant
-    /// `until`. Calls after the first do nothing.
-    fn end(&self, until: Option<Instant>, mut taken: impl FnMut(&mut Vec<(u64, Callback)>)) -> Vec<(u64, Callback)> {
+    /// Ends the service. The head of this file has the order. Passes each closure that has not fired, with its tick, to
+    /// `take`, beside what `start` returns for their number. The timers of all that do not run have ended by then. Waits
+    /// until the instant `until`. Calls after the first do nothing.
+    fn end<T>(
+        &self,
+        until: Option<Instant>,
+        start: impl FnOnce(usize) -> T,
+        mut take: impl FnMut(&mut T, (u64, Callback)),
+    ) -> T {
         // Relaxed: it chooses one thread. What closes each shard orders the rest.
         if self.process.has_forked() || !self.open.swap(false, Ordering::Relaxed) {
-            return Vec::new();
+            return start(0);
         }
         // All before this waits for anything: no callback starts afterwards.
         self.shards.iter().for_each(Shard::close);
@@ -280,41 +285,40 @@ impl Service {
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
         self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
         self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
-        // Only closures are left. With room for all, the list is allocated once.
-        let mut unfired = Vec::with_capacity(self.pending() as usize);
+        // Only closures are left. With room for all, a list is allocated once.
+        let mut taken = start(self.pending() as usize);
         let mut running = Vec::new();
         for shard in &self.shards {
-            let entries = shard
-                .core
-                .claim_closures(self.ticks.now_tick(), |state, found| unfired.extend(shard.end_claimed(state, found)));
+            let entries = shard.core.claim_closures(|state| shard.count_claimed(state));
             running.extend(entries.into_iter().map(|entry| (shard, entry)));
         }
-        taken(&mut unfired);
+        let now = self.ticks.now_tick();
+        self.shards.iter().flat_map(|shard| shard.core.take_claimed(now)).for_each(|closure| take(&mut taken, closure));
         let mut in_time = true;
         for (shard, entry) in running {
-            let end = |state, found| unfired.extend(shard.end_claimed(state, found));
-            in_time &= shard.core.claim_running(entry, runs_end, self.ticks.now_tick(), end);
-            taken(&mut unfired);
+            in_time &= shard.core.claim_running(entry, runs_end, |state| shard.count_claimed(state));
+            entry.take(CLAIMED, now).into_iter().for_each(|(_, closure)| take(&mut taken, closure));
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
         // The threads end by themselves.
         threads.end(until, in_time && !(inside || on_pool || drives_here));
-        unfired
+        taken
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let mut dropped = HashMap::<_, u64>::new();
         // The timers of these closures have ended: a `cancel` by the drop of one is false for all of them.
-        self.end(None, |closures| {
-            for (_, callback) in closures.drain(..) {
+        let dropped = self.end(
+            None,
+            |_| HashMap::<_, u64>::new(),
+            |dropped, (_, callback)| {
                 if self.reports_dropped {
                     *dropped.entry(callback.type_name()).or_default() += 1;
                 }
                 self.shards[0].catch_panic(|| drop(callback));
-            }
-        });
+            },
+        );
         if let Some((most, _)) = dropped.iter().max_by_key(|&(_, number)| number) {
             let number: u64 = dropped.values().sum();
             let what = format!("pending callbacks: {number}, most often `{most}`");

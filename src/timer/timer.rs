@@ -252,8 +252,8 @@ impl Timer {
     /// and ends the threads: in [this order](crate::guide::promises#the-shutdown-loses-nothing).
     ///
     /// [`Unfired`] includes callbacks that an executor has received but not started, and repeating callbacks, each with
-    /// its next deadline. It is a list that this call allocates, as does the drop of the last clone, which drops all of
-    /// them when each has ended.
+    /// its next deadline. It is a list that this call allocates. The drop of the last clone allocates none: it ends all
+    /// timers, and then drops one callback after the other.
     ///
     /// Only the first call does anything. Each other call returns an empty [`Unfired`] at once. After it, no thread
     /// wakes a task at a deadline: see [`Sleep`](crate::Sleep#after-the-shutdown), [`Timeout`](crate::Timeout) and

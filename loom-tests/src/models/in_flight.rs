@@ -193,13 +193,9 @@ fn shutdown_against_the_push_of_a_reset() {
         };
         fixture.core.close();
         closed.store(true, Release);
-        let mut unfired = Vec::new();
-        let mut found = |_, found: Option<_>| {
-            let (deadline, _) = found.expect("no timer repeats");
-            unfired.push(deadline);
-        };
-        let running = fixture.core.claim_closures(NOW, &mut found);
-        running.into_iter().for_each(|entry| _ = fixture.core.claim_running(entry, None, NOW, &mut found));
+        let running = fixture.core.claim_closures(drop);
+        running.into_iter().for_each(|entry| _ = fixture.core.claim_running(entry, None, drop));
+        let unfired: Vec<_> = fixture.core.take_claimed(NOW).map(|(deadline, _)| deadline).collect();
         let was_reset = resetter.join().unwrap();
         driver.join().unwrap();
         match fixture.counts.run() {

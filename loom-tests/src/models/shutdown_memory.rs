@@ -116,7 +116,8 @@ fn the_last_handle_frees_the_shard() {
             // SAFETY: we own the count that `into_raw` made, because no handle is left.
             drop(unsafe { Arc::from_raw(pinned) });
         }
-        shard.core.claim_closures(0, |_, found| drop(found));
+        shard.core.claim_closures(drop);
+        shard.core.take_claimed(0).for_each(drop);
         drop(shard);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });

@@ -31,7 +31,8 @@
 //! others see that it did.
 //!
 //! - **The callback** belongs to the thread that clears `ARMED`, from that transition on. While `RUNNING` is set, it
-//!   belongs to the worker that set `RUNNING`.
+//!   belongs to the worker that set `RUNNING`. A shutdown may replace `ARMED` by `CLAIMED`: then the callback belongs to
+//!   the thread that clears `CLAIMED`.
 //! - **The `vtable`** of the callback is never anything but a table, or null, and tables live for ever. So a thread that
 //!   owns nothing may read the name of the callback's type there: [`Entry::observe`].
 //! - **The `links`** of the wheel belong to the driver, always.
@@ -66,7 +67,8 @@
 //! The picture leaves out `HANDLE`, which keeps an entry from becoming unused even if its timer has ended.
 //!
 //! The flags of an entry are one row of this table, with or without `HANDLE`. `PERIODIC`, `WAKER`, `VALUE`, `RESET`
-//! and `HAS_WAITER` only qualify a timer. This page leaves them out; some remain set until the entry is free.
+//! and `HAS_WAITER` only qualify a timer. This page leaves them out; some remain set until the entry is free. `CLAIMED`
+//! is `HAS_WAITER` without `RUNNING`: only the shutdown sets it, in place of `ARMED`.
 //!
 //! | flags                                | the entry is                               | comes to it next            |
 //! |--------------------------------------|--------------------------------------------|-----------------------------|
@@ -79,7 +81,7 @@
 //! | none but `HANDLE`                    | ended, or reserved for a timer             | its handle                  |
 //! | none                                 | free                                       | its owner                   |
 //! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the depot       | its owner, or the driver    |
-//! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED`    |
+//! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED` or `CLAIMED` |
 //!
 //! # Re-arming in place
 //!
@@ -133,8 +135,9 @@
 //! | **by the shutdown**  |                                                   |                                   |
 //! | `close`              | adds `CLOSED`                                     | `shutdown`, `backlog`             |
 //! |                      | an `ARMED` timer stays `ARMED`                    | `shutdown_sleep`                  |
-//! | `claim`              | `ARMED CLOSED` → `CLOSED`                         | `shutdown`                        |
+//! | `claim`              | `ARMED CLOSED` → `CLAIMED CLOSED`                 | `shutdown`                        |
 //! |                      | `ARMED RUNNING CLOSED` → `RUNNING CLOSED`         | `shutdown_inside`, `shutdown`     |
+//! | `take`               | `CLOSED`: clears `ARMED` or `CLAIMED`             | `shutdown`, `shutdown_sleep`      |
 //!
 //! - A thread that drops a batch unrun calls `discard` in place of `start`, and drops the callback in place of a run.
 //! - The shutdown waits for a run by `wait_for_run`, and then claims the timer. If it does not wait for the run, or the
@@ -172,7 +175,7 @@ pub(crate) use layout::Entry;
 pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
-pub(crate) use state::{ARMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
+pub(crate) use state::{ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
 
 #[cfg(all(test, not(loom)))]
 mod callback_tests;

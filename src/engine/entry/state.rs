@@ -38,8 +38,11 @@ pub(super) const PERIODIC: u64 = 1 << 6;
 /// A reset has set the deadline since the last run began. It replaces the deadline that a periodic callback returns,
 /// and the callback [learns](super::PeriodicCallback::reset) of it.
 pub(super) const RESET: u64 = 1 << 7;
-/// A thread sleeps until `RUNNING` is cleared.
+/// With `RUNNING`: a thread sleeps until that is cleared.
 pub(crate) const HAS_WAITER: u64 = 1 << 8;
+/// Without `RUNNING`: the shutdown has ended the timer, and has yet to take the callback. Both flags are one, because the
+/// end of a run clears it with `RUNNING`. A run that is claimed wakes threads for nothing.
+pub(crate) const CLAIMED: u64 = HAS_WAITER;
 /// The shard has been shut down: the entry is never armed, reset or started again.
 pub(crate) const CLOSED: u64 = 1 << 9;
 /// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner
