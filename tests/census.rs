@@ -127,6 +127,17 @@ fn a_delay_too_long_is_years_ahead() {
     assert!(group.earliest == group.latest && group.latest > clock.now() + 30 * YEAR);
 }
 
+#[test]
+fn no_timer_of_a_group_is_later_than_the_latest_beside_one_that_never_comes() {
+    let (timer, clock) = in_virtual_time();
+    for delay in [200 * YEAR, std::time::Duration::MAX, 300 * YEAR] {
+        timer.schedule(delay, || ()).unwrap();
+    }
+    let [group] = &timer.census()[..] else { panic!() };
+    assert_eq!((group.pending, group.latest), (3, clock.now() + 300 * YEAR));
+    assert!(group.earliest <= clock.now() + 200 * YEAR);
+}
+
 /// Other threads use the same entries for other timers meanwhile.
 #[test]
 fn a_census_under_load_shows_only_what_was_armed() {

@@ -180,8 +180,8 @@ impl ManualClock {
     /// `reset` gives it one. A deadline that is not later than [`now`](Self::now) belongs to a timer that is about to
     /// run; `advance(Duration::ZERO)` waits for it.
     ///
-    /// Waits for no driver and no callback, so it may be called anywhere, also inside callbacks. Other threads that
-    /// schedule or cancel meanwhile may or may not be seen. The cost grows with the greatest number of timers that have
+    /// Waits for no driver and no callback, so it may be called anywhere, also inside callbacks. What other threads
+    /// schedule or cancel meanwhile may be seen or not; so may a future that another task polls. The cost grows with the greatest number of timers that have
     /// been pending at once, until their memory has gone back to the system: it reads one cache line for each, 10
     /// to 100 ms for a million.
     ///

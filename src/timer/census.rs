@@ -35,9 +35,9 @@ pub struct Group {
     /// How many of them are pending.
     pub pending: u64,
     /// The earliest of their deadlines, each rounded up to the service's tick. During a run of a repeating timer, its
-    /// deadline is that of the run.
+    /// deadline is that of the run. That of a timer that is never due is a hundred years ahead.
     pub earliest: Instant,
-    /// The latest of their deadlines, rounded likewise. That of a timer that is never due is a hundred years ahead.
+    /// The latest of their deadlines, by the same rules.
     pub latest: Instant,
 }
 
@@ -71,7 +71,8 @@ impl Timer {
     ///
     /// For diagnosis: when timers pile up, the first group tells which function schedules them. The counts add up to
     /// [`len`](Self::len). They are exact while no other thread uses the timer. Otherwise a timer that begins or ends
-    /// during the call may be in the result or not; one that had ended before is not.
+    /// during the call may be in the result or not; one that had ended before is not. So may a future that another task
+    /// polls during the call: to call the new waker, its timer ends and begins again.
     ///
     /// Visits every entry in memory, pending or not: some 50 ms for a million. No thread waits for it, and it takes no
     /// lock. Allocates for each group. After a [`shutdown`](Self::shutdown), and in the child of a [fork](Self#fork), it
@@ -95,16 +96,15 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn census(&self) -> Vec<Group> {
-        let mut found = HashMap::<(&str, CallbackKind), (u64, u64, u64)>::new();
+        let mut found = HashMap::<(&str, CallbackKind), (u64, Instant, Instant)>::new();
         for shard in self.0.shards.iter().filter(|shard| !shard.is_inherited()) {
             let now = self.0.ticks.now_tick();
             for (state, name) in shard.core.slab.in_memory().filter_map(Entry::observe) {
-                let tick = state.deadline(now);
-                let (pending, earliest, latest) = found.entry((name, state.kind())).or_insert((0, tick, tick));
-                (*pending, *earliest, *latest) = (*pending + 1, tick.min(*earliest), tick.max(*latest));
+                let due = self.0.ticks.display_deadline(state.deadline(now), UNKNOWN_NANOS);
+                let (pending, earliest, latest) = found.entry((name, state.kind())).or_insert((0, due, due));
+                (*pending, *earliest, *latest) = (*pending + 1, due.min(*earliest), due.max(*latest));
             }
         }
-        let instant = |tick| self.0.ticks.display_deadline(tick, UNKNOWN_NANOS);
         let mut groups: Vec<_> = found
             .into_iter()
             .map(|((name, kind), (pending, earliest, latest))| {
@@ -114,7 +114,7 @@ impl Timer {
                     CallbackKind::Waker => (any::type_name::<Sleep>(), GroupKind::Sleep),
                     CallbackKind::Value => (name, GroupKind::Value),
                 };
-                Group { name, kind, pending, earliest: instant(earliest), latest: instant(latest) }
+                Group { name, kind, pending, earliest, latest }
             })
             .collect();
         groups.sort_unstable_by_key(|group| (Reverse(group.pending), group.name));
