@@ -93,7 +93,7 @@ impl<T, H> HandOver<T, H> {
     pub(super) fn add_due(&self, items: Vec<DueItem<T, H>>) -> usize {
         let values = items.len();
         let mut line = lock(&self.line);
-        line.add_due(items);
+        let _removed = line.add_due(items);
         // Under the lock: see the head. Loom model `delay_queue`.
         self.timers.fetch_sub(ONE_TIMER * values as u64, Ordering::Relaxed);
         self.choose(line, values)
@@ -225,6 +225,7 @@ impl<T, H> HandOver<T, H> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
@@ -248,6 +249,26 @@ mod tests {
             assert_eq!(queue.remove(&item, false), Some(value));
             assert_eq!((Arc::strong_count(&item), queue.len()), (1, 0));
         }
+    }
+
+    /// A handle whose drop sends whether the consumers' lock is free.
+    struct Looks(Arc<HandOver<u32, Looks>>, mpsc::Sender<bool>);
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            self.1.send(self.0.line.try_lock().is_ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_removed_before_the_driver_adds_it_is_dropped_without_the_lock() {
+        let queue = Arc::new(HandOver::new(|act, waker| act(waker)));
+        let (sender, receiver) = mpsc::channel();
+        let item = Arc::new(Item::new(7));
+        assert!(queue.enter() && item.handle.set(Looks(queue.clone(), sender)).is_ok());
+        queue.list(item.clone());
+        assert_eq!(queue.remove(&item, true), Some(7));
+        assert_eq!((queue.add_due(vec![(item, 0)]), receiver.recv()), (0, Ok(true)));
     }
 
     #[test]

@@ -57,14 +57,19 @@ impl<T, H> Line<T, H> {
         Self { ready: BTreeMap::new(), waiting: BTreeMap::new(), last_number: 0, chosen: 0 }
     }
 
-    /// Adds items that are due, except those that were removed meanwhile.
-    pub(super) fn add_due(&mut self, items: Vec<DueItem<T, H>>) {
-        for (item, tick) in items.into_iter().filter(|(item, _)| !item.is_claimed()) {
+    /// Adds items that are due. Returns those that were removed meanwhile, which the caller drops after the unlock: the
+    /// drop of a handle may wake a driver.
+    pub(super) fn add_due(&mut self, items: Vec<DueItem<T, H>>) -> Vec<DueItem<T, H>> {
+        let add = |(item, tick): DueItem<T, H>| {
+            if item.is_claimed() {
+                return Some((item, tick));
+            }
             self.last_number += 1;
             // Relaxed, here and below: under the lock.
             item.number.store(self.last_number, Ordering::Relaxed);
-            self.ready.insert(self.last_number, (item, tick));
-        }
+            self.ready.insert(self.last_number, (item, tick))
+        };
+        items.into_iter().filter_map(add).collect()
     }
 
     /// Takes an item off whose value was removed. The caller drops what this returns after the unlock.
@@ -74,7 +79,8 @@ impl<T, H> Line<T, H> {
 
     /// Takes the first value that is due, and returns it with its item.
     pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, H>)> {
-        // One whose value was claimed is about to be removed here.
+        // One whose value was claimed is about to be removed here, by a thread that has another count of it. So this drop
+        // is not the last.
         while let Some((_, (item, tick))) = self.ready.pop_first() {
             if let Some(value) = item.claim() {
                 return Some((value, (item, tick)));

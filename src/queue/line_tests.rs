@@ -11,7 +11,7 @@ fn task() -> TaskOrThread {
 
 /// Makes a value due. Returns the number of tasks that are chosen.
 fn add_due(line: &mut Line<u32, ()>, number: u32) -> usize {
-    line.add_due(vec![(Arc::new(Item::new(number)), 0)]);
+    assert!(line.add_due(vec![(Arc::new(Item::new(number)), 0)]).is_empty());
     line.choose(false, 1).1
 }
 
@@ -74,7 +74,8 @@ fn removed_items_that_were_due_leave_nothing_behind() {
     let mut line: Line<u32, ()> = Line::new();
     let items: Vec<_> = (0..100).map(|number| Arc::new(Item::new(number))).collect();
     assert!(items[0].claim().is_some());
-    items.iter().for_each(|item| line.add_due(vec![(item.clone(), 0)]));
+    let removed: Vec<_> = items.iter().flat_map(|item| line.add_due(vec![(item.clone(), 0)])).collect();
+    assert!(matches!(&removed[..], [(item, 0)] if Arc::ptr_eq(item, &items[0])));
     assert_eq!(line.ready.len(), 99, "without the one that was removed before it was due");
     for item in items.iter().step_by(2).skip(1) {
         assert!(item.claim().is_some() && line.remove(item).is_some() && line.remove(item).is_none());
