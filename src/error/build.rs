@@ -53,7 +53,8 @@ pub enum BuildError {
     /// The system refused a thread, with this error. Threads that were started before it have ended again.
     #[cfg(feature = "std")]
     ThreadStart(io::Error),
-    /// The system refused the memory of the shards or of the pool, with this error.
+    /// The system refused the memory of the shards or of the list of pool threads, with this error.
+    /// [`build`](crate::Builder::build) says when the process ends instead.
     #[cfg(feature = "std")]
     OutOfMemory(io::Error),
     /// The timer of the whole process exists already: see [`Builder::build_global`](crate::Builder::build_global).

@@ -52,7 +52,9 @@ impl Pool {
         // The pool grows only where the system tells which threads are asleep.
         let max_extra = if ThreadStatus::of_this_thread().is_some() { max_extra } else { 0 };
         let (queue, on_panic) = (JobQueue::new(max_extra), Arc::new(on_panic));
-        let pool = Arc::new(Self { queue, name: name.to_owned(), on_panic, threads: Mutex::default() });
+        let mut list = Vec::new();
+        list.try_reserve_exact(threads).map_err(|refused| BuildError::OutOfMemory(refused.into()))?;
+        let pool = Arc::new(Self { queue, name: name.to_owned(), on_panic, threads: Mutex::new((list, 0)) });
         for index in 0..threads {
             let thread = pool.start_thread(format!("{name}-pool-{index}"), false).inspect_err(|_| pool.stop());
             lock(&pool.threads).0.push(thread.map_err(BuildError::ThreadStart)?);

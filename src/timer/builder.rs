@@ -383,7 +383,8 @@ impl Builder {
     ///
     /// # Errors
     /// Fails if a setting makes no sense, or if the system refuses a thread or memory. Threads that were started before
-    /// end again.
+    /// end again. If the memory suffices for the shards and the stacks of threads, but not for what is small beside them,
+    /// the process ends instead, as when a `Box` cannot be allocated.
     ///
     /// ```
     /// use corewheel::Timer;

@@ -51,19 +51,7 @@ use crate::sync::lock;
 use crate::system::Process;
 use crate::wheel::Levels;
 
-/// Upper bound of the bytes that a new shard takes beside its slab. A thread of a pool takes less than twice as much beside
-/// its stack.
-const REST: usize = 1 << 13;
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// Allocates the slabs of this number of shards, if there is also memory for the rest of the shards, and for these threads
-/// of a pool: for that, the code to come does not ask whether there is.
-fn slabs(shards: usize, threads: usize) -> io::Result<Vec<Slab>> {
-    let mut rest = Vec::<[u8; REST]>::new();
-    rest.try_reserve_exact(shards.saturating_add(threads).saturating_add(threads))?;
-    (0..shards).map(|_| Slab::new()).collect()
-}
 
 pub(super) struct Service {
     /// A number that no other service of the process has or had. Never zero.
@@ -91,9 +79,10 @@ impl Service {
     pub(super) fn start(builder: Builder) -> Result<Self, BuildError> {
         // Before any thread: it is the first call that prepares the process for forks.
         let process = Process::current();
-        // The slabs and the levels come first, because they may be refused.
-        let threads = if let Executor::Pool { threads } = builder.executor { threads } else { 0 };
-        let slabs = slabs(builder.shards, threads).map_err(BuildError::OutOfMemory)?;
+        // The slabs and the levels come first, because they may be refused. They are nearly all of the memory of a shard:
+        // for the rest, and for threads, the code to come does not ask whether there is memory.
+        let slabs: io::Result<Vec<_>> = (0..builder.shards).map(|_| Slab::new()).collect();
+        let slabs = slabs.map_err(BuildError::OutOfMemory)?;
         let levels = (0..builder.shards).map(|_| Levels::new(0, builder.effective_slots(), 2));
         let levels = levels.collect::<Result<Vec<_>, _>>()?;
         let tick = builder.effective_tick();
