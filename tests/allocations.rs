@@ -1,4 +1,5 @@
-//! What a shutdown allocates: one list of the timers that it hands back. The drop of the last clone needs none.
+//! What a shutdown allocates: one list of the timers that it hands back. The drop of the last clone needs none, and neither
+//! does that of a delay queue.
 #![cfg(feature = "std")]
 
 mod common;
@@ -9,7 +10,7 @@ mod counting_allocator;
 use std::sync::atomic::Ordering;
 
 use common::*;
-use corewheel::{Timer, UnfiredTimer};
+use corewheel::{DelayQueue, Timer, UnfiredTimer};
 use counting_allocator::{ALLOCATED, PEAK, alone};
 
 const TIMERS: usize = 100_000;
@@ -43,5 +44,19 @@ fn a_shutdown_allocates_one_list_and_a_drop_none() {
         assert_eq!(unfired.len(), TIMERS);
         let (peak, ()) = peak_of(move || unfired.for_each(UnfiredTimer::run));
         assert!(peak < 64 * 1024, "{peak} bytes");
+    });
+}
+
+#[test]
+fn the_drop_of_a_queue_allocates_no_list() {
+    alone(|| {
+        let (timer, _clock) = in_virtual_time();
+        let queue = DelayQueue::new(&timer);
+        for number in 0..TIMERS {
+            queue.push(HOUR, number).unwrap();
+        }
+        let (peak, ()) = peak_of(move || drop(queue));
+        assert!(peak < 64 * 1024, "{peak} bytes");
+        assert!(timer.is_empty());
     });
 }

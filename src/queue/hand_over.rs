@@ -147,15 +147,16 @@ impl<T, H> HandOver<T, H> {
         }
     }
 
-    /// Takes all values whose items are listed, due or not. The caller ends their timers.
-    pub(crate) fn drain(&self) -> Vec<(T, Arc<Item<T, H>>)> {
+    /// Takes all items off the list, and returns an iterator that takes their values, due or not, one by one. The caller
+    /// ends their timers.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (T, Arc<Item<T, H>>)> {
         let members = lock(&self.members).drain();
         let take = |item: Arc<Item<T, H>>| {
             let value = item.claim()?;
             self.take_due(&item);
             Some((value, item))
         };
-        members.into_iter().filter_map(take).collect()
+        members.into_iter().filter_map(take)
     }
 
     /// Accepts no more values. Once nothing can become due any more, consumers wait no longer. Returns the number of tasks

@@ -115,7 +115,7 @@ fn remove_against_expiry_against_pop() {
         let popped = try_pop(&queue);
         let removed = remover.join().unwrap();
         driver.join().unwrap();
-        let dropped = queue.drain().first().map(|(value, _)| **value);
+        let dropped = queue.drain().next().map(|(value, _)| *value);
         assert_eq!([removed, popped, dropped].iter().flatten().collect::<Vec<_>>(), [&7]);
         assert_eq!((queue.len(), item.is_claimed()), (0, true));
     });
@@ -327,7 +327,7 @@ fn drain_against_remove() {
             thread::spawn(move || queue.remove(&first, true).map(|value| *value))
         };
         let driver = thread::spawn(move || deliver([(due, 5)]));
-        let drain = || queue.drain().into_iter().map(|(value, _)| *value);
+        let drain = || queue.drain().map(|(value, _)| *value);
         let mut drained: Vec<_> = drain().collect();
         let (_, later) = enter(&queue, 3);
         drained.extend(remover.join().unwrap());
