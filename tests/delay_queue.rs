@@ -418,6 +418,40 @@ fn a_loop_over_values_gives_way_to_other_tasks() {
     assert!((2..=3).contains(&pauses), "{pauses} pauses");
 }
 
+/// A task that takes from whichever queue has a value first is pending once both give way.
+#[test]
+fn a_loop_over_two_queues_gives_way_to_other_tasks() {
+    let ((one, _timer, clock), (two, _other, other_clock)) = (queue(), queue());
+    (0..3000).for_each(|value| _ = (one.push(SEC, value).unwrap(), two.push(SEC, value).unwrap()));
+    clock.advance(SEC);
+    other_clock.advance(SEC);
+    let task = Arc::new(Task::default());
+    let (mut out, mut pauses) = (0, 0);
+    while out < 3000 {
+        match (poll(&one, &task), poll(&two, &task)) {
+            (Poll::Pending, Poll::Pending) => pauses += 1,
+            _ => out += 1,
+        }
+    }
+    assert!(pauses > 5, "{pauses} pauses");
+}
+
+#[cfg(feature = "futures-core")]
+#[test]
+fn two_streams_that_are_merged_give_way_to_other_tasks() {
+    use futures::StreamExt;
+    let (queue, timer, clock) = queue();
+    (0..1000).for_each(|value| _ = queue.push(SEC, value).unwrap());
+    let ticks = timer.interval(SEC / 1000);
+    clock.advance(SEC);
+    let mut merged = futures::stream::select(queue.map(drop), ticks.map(drop));
+    let task = Arc::new(Task::default());
+    let waker = Waker::from(task);
+    let mut polls = (0..1500).map(|_| merged.poll_next_unpin(&mut Context::from_waker(&waker)));
+    let pauses = polls.by_ref().filter(|poll| poll.is_pending()).count();
+    assert!(pauses > 5, "{pauses} pauses");
+}
+
 #[test]
 fn a_task_awaits_values_on_any_executor() {
     let timer = Timer::new().unwrap();

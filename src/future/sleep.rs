@@ -46,8 +46,9 @@ use crate::shard::{Phase, Shard, SleepEntry};
 /// # Loops
 ///
 /// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait is ready at once: its deadline
-/// has passed, or it is polled after it has completed. But after 128 of these on a thread, the next is pending once: it
-/// wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget is spent.
+/// has passed, or it is polled after it has completed. But after 128 or some more of these on a thread, the next ones are
+/// pending once: each wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget
+/// is spent.
 ///
 /// # After the shutdown
 ///

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crossbeam_utils::atomic::AtomicCell;
 
 use super::key::DelayKey;
 use super::line::{Consumer, TaskOrThread};
 use super::shared::Shared;
 use crate::error::ScheduleError;
-use crate::shard::budget;
+use crate::shard::budget::Waited;
 use crate::timer::Timer;
 
 /// A queue whose values come out when they are due.
@@ -85,8 +86,8 @@ pub struct DelayQueue<T: Send + 'static> {
     shared: Arc<Shared<T>>,
     /// This clone, as a consumer that is polled.
     consumer: Consumer,
-    /// The consumer has been pending since it last received a value.
-    has_waited: AtomicBool,
+    /// Whether the consumer has been pending since it last received a value.
+    waited: AtomicCell<Waited>,
 }
 
 impl<T: Send + 'static> DelayQueue<T> {
@@ -108,7 +109,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     }
 
     fn of(shared: Arc<Shared<T>>) -> Self {
-        Self { shared, consumer: Consumer::default(), has_waited: AtomicBool::new(false) }
+        Self { shared, consumer: Consumer::default(), waited: AtomicCell::new(Waited::No) }
     }
 
     /// Adds a value that is due after `delay`.
@@ -244,7 +245,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the
     /// next consumer that looks, or that another value wakes.
     ///
-    /// No loop over values keeps its executor from other tasks: after 128 values on a thread that were there without
+    /// No loop over values keeps its executor from other tasks: after 128 or more values on a thread that were there without
     /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
     ///
     /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait and of values that are due.
@@ -263,18 +264,20 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        // Relaxed, here and below: a clone is polled by one task. Two that share it do no harm.
-        let has_waited = self.has_waited.load(Ordering::Relaxed);
-        if !has_waited && budget::is_spent() {
-            self.has_waited.store(true, Ordering::Relaxed);
+        // A clone is polled by one task. Two that share it do no harm.
+        let mut waited = self.waited.load();
+        if !waited.poll() {
+            self.waited.store(Waited::GaveWay);
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let polled = self.shared.poll(&self.consumer, Some(TaskOrThread::Task(cx.waker().clone())));
-        self.has_waited.store(polled.is_pending(), Ordering::Relaxed);
-        if !has_waited && matches!(polled, Poll::Ready(Some(_))) {
-            budget::spend();
+        match polled {
+            Poll::Pending => waited = Waited::Yes,
+            Poll::Ready(None) => waited = Waited::No,
+            Poll::Ready(Some(_)) => waited.complete(),
         }
+        self.waited.store(waited);
         polled
     }
 
@@ -415,6 +418,7 @@ impl<T: Send + 'static> Clone for DelayQueue<T> {
 
 impl<T: Send + 'static> Drop for DelayQueue<T> {
     fn drop(&mut self) {
+        self.waited.load().forget();
         self.withdraw(&self.consumer);
     }
 }

@@ -1,18 +1,22 @@
 //! The budget of a thread, by which no loop over timers keeps its executor from other tasks.
 //!
-//! A [`SleepEntry`] knows whether its timer has ended. This file decides whether the poll returns that at once.
-//!
 //! A future that completes without having been pending lets a loop over it go on within one poll of its task. A runtime
 //! can end such a loop by a budget for each poll of a task, as tokio does. This crate has no hook into a runtime, so
-//! each thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. The next one is pending
-//! once: it wakes its task and completes when it is polled again.
+//! each thread has one budget for all of its tasks: [`BUDGET`] completions that did not wait. Once it is spent, each
+//! further one *gives way*: it wakes its task, is pending once, and completes when it is polled again. The budget stays
+//! spent until something that has given way is polled again, reset or dropped. That refills it.
 //!
-//! - *Every loop gives way.* A loop within one poll stays on its thread, and each iteration spends from the budget.
-//!   Nothing else refills the budget. A pending future does not: a task that selects among futures polls one in each
-//!   iteration, and still loops.
+//! - *Every loop gives way.* A loop within one poll stays on its thread, and each iteration spends from the budget. A
+//!   task that selects among several of these futures finds all of them pending, because the first that gives way does
+//!   not refill the budget for the second. Nothing else refills it, not even a future that is pending for its deadline.
 //! - *No future is delayed twice.* A future that was pending completes without spending. So a task makes progress,
 //!   however much other tasks of the thread spend.
-//! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait.
+//! - *Nothing stays in step with the budget.* A task may drop or reset what gives way, and make as many completions before
+//!   the next, which would come at the end of the budget again. Or a loop polls several in each iteration, and one of them
+//!   always completes because it gave way in the last. So each refill is a little more than [`BUDGET`], and differs.
+//! - *Others pay little.* A task that does not loop is polled once more for every 128 completions that did not wait. If
+//!   what gives way is leaked, or polled again on another thread, those that follow on this thread give way as well,
+//!   until one of them is polled here again.
 
 use std::cell::Cell;
 use std::task::{Poll, Waker};
@@ -20,47 +24,80 @@ use std::task::{Poll, Waker};
 use super::sleep_entry::{Phase, SleepEntry};
 use crate::sync::thread_static;
 
-/// Number of completions on one thread that need not be pending first. tokio's budget has the same value.
+/// Minimum number of completions on one thread that need not be pending first. tokio's budget has the same value.
 const BUDGET: u8 = 128;
 
-impl SleepEntry {
-    /// Returns what a poll that finds `phase` should return. If the future could complete but must be pending once,
-    /// wakes the task.
-    #[inline]
-    pub(crate) fn complete(&mut self, phase: Phase, waker: &Waker) -> Poll<()> {
-        match phase {
-            Phase::Idle | Phase::Armed | Phase::AfterShutdown => {}
-            _ if self.has_waited || spend() => {
-                self.has_waited = false;
-                return Poll::Ready(());
-            }
-            _ => waker.wake_by_ref(),
-        }
-        self.has_waited = true;
-        Poll::Pending
-    }
+/// Whether a future, or a consumer of a queue, was pending at its last poll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    No,
+    Yes,
+    /// Although it was ready.
+    GaveWay,
 }
 
 thread_static! {
     static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
 }
 
-/// Returns whether the calling thread's budget is spent, and refills it then.
-pub(crate) fn is_spent() -> bool {
-    LEFT.with(|left| {
-        let is_spent = left.get() == 0;
-        if is_spent {
-            left.set(BUDGET);
-        }
-        is_spent
-    })
+// Varies the refills: a linear congruential generator with all of its 256 values.
+thread_static! {
+    static SEED: Cell<u8> = const { Cell::new(0) };
 }
 
-/// Spends one completion of the calling thread's budget. If none is left, refills the budget and returns false.
-pub(crate) fn spend() -> bool {
-    LEFT.with(|left| {
-        let rest = left.get().checked_sub(1);
-        left.set(rest.unwrap_or(BUDGET));
-        rest.is_some()
-    })
+impl Waited {
+    /// Begins another poll. Returns whether this may complete: if not, it gives way.
+    #[inline]
+    pub(crate) fn poll(self) -> bool {
+        if self == Self::GaveWay {
+            refill();
+        }
+        self != Self::No || LEFT.with(|left| left.get() > 0)
+    }
+
+    /// Completes, which spends from the budget unless this has waited.
+    #[inline]
+    pub(crate) fn complete(&mut self) {
+        if *self == Self::No {
+            LEFT.with(|left| left.set(left.get().saturating_sub(1)));
+        }
+        *self = Self::No;
+    }
+
+    /// Forgets that this has waited, because it is reset or dropped.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        if *self == Self::GaveWay {
+            refill();
+        }
+        *self = Self::No;
+    }
+}
+
+/// Refills the budget of the calling thread, if it is spent.
+#[cold]
+fn refill() {
+    let seed = SEED.with(|seed| seed.replace(seed.get().wrapping_mul(141).wrapping_add(3)));
+    LEFT.with(|left| left.set(if left.get() == 0 { BUDGET + seed / 8 } else { left.get() }));
+}
+
+impl SleepEntry {
+    /// Returns what a poll that finds `phase` should return. If the future could complete but must be pending once,
+    /// wakes the task.
+    #[inline]
+    pub(crate) fn complete(&mut self, phase: Phase, waker: &Waker) -> Poll<()> {
+        let may_complete = self.waited.poll();
+        match phase {
+            Phase::Idle | Phase::Armed | Phase::AfterShutdown => self.waited = Waited::Yes,
+            _ if may_complete => {
+                self.waited.complete();
+                return Poll::Ready(());
+            }
+            _ => {
+                waker.wake_by_ref();
+                self.waited = Waited::GaveWay;
+            }
+        }
+        Poll::Pending
+    }
 }

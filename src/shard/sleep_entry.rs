@@ -28,6 +28,7 @@
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::budget::Waited;
 use super::raw_handle::RawHandle;
 use crate::clock::Deadline;
 use crate::engine::entry::{ARMED, CLOSED, DISPATCHED, Entry, RUNNING};
@@ -45,7 +46,7 @@ pub(crate) struct SleepEntry {
     index: u32,
     pub(crate) phase: Phase,
     /// The future has been pending since its deadline was set, or since it completed.
-    pub(super) has_waited: bool,
+    pub(super) waited: Waited,
     /// The phase that begins when a shutdown finds the future pending: `Shutdown`, or `AfterShutdown` if it does not
     /// complete the future.
     pub(crate) at_shutdown: Phase,
@@ -84,7 +85,7 @@ impl SleepEntry {
 
     #[inline]
     fn of(shard: NonNull<Shard>, entry: Option<NonNull<Entry>>, index: u32, phase: Phase) -> Self {
-        Self { shard, entry, index, phase, has_waited: false, at_shutdown: Phase::Shutdown }
+        Self { shard, entry, index, phase, waited: Waited::No, at_shutdown: Phase::Shutdown }
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
@@ -202,7 +203,7 @@ impl SleepEntry {
         }
         if !moved || deadline.tick <= deadline.now {
             // The future was pending for its old deadline. It has not been for this one.
-            self.has_waited = false;
+            self.waited.forget();
         }
     }
 
@@ -237,6 +238,7 @@ fn reserve(thread: &mut ThreadState) -> Option<RawHandle> {
 impl Drop for SleepEntry {
     #[inline]
     fn drop(&mut self) {
+        self.waited.forget();
         if let Some(cancelled) = self.is_armed().then(|| self.entry().cancel()).flatten() {
             // SAFETY: the transition above cancelled the timer, and the future owns its handle.
             unsafe { self.shard().finish_cancel(self.entry(), cancelled) };
