@@ -13,7 +13,7 @@ use super::expired::ExpiredTimers;
 use super::load::Load;
 use super::own_thread_handle::ExecuteSignal;
 use super::shard_set::ShardSet;
-use crate::engine::alarm::{LEADER, Patience};
+use crate::engine::alarm::LEADER;
 use crate::engine::gate::Gate;
 use crate::engine::role::{self, Driven, TurnOutcome};
 use crate::executor::{Dispatcher, JobQueue};
@@ -41,7 +41,8 @@ pub(super) struct OwnThread {
     idle_turns: u32,
     load: Load,
     gate: Gate,
-    patience: Patience,
+    /// Number of the last sleeps that callers have ended before their time.
+    early: u32,
 }
 
 /// Drives shards until they are closed. Must be called on the own thread of this number, which is pinned to `core`.
@@ -57,8 +58,7 @@ impl OwnThread {
     pub(super) fn new(shard_set: Arc<ShardSet>, number: u32, core: Option<CoreId>, signal: ExecuteSignal) -> Self {
         let scheduling = Scheduling::new(core);
         let gate = shard_set.gate();
-        let (load, patience) = (Load::new(), Patience::default());
-        Self { shard_set, number, scheduling, signal, last: 0, idle_turns: 0, load, gate, patience }
+        Self { shard_set, number, scheduling, signal, last: 0, idle_turns: 0, load: Load::new(), gate, early: 0 }
     }
 
     fn run(&mut self) {
@@ -157,7 +157,7 @@ impl OwnThread {
             until.into_iter().chain(check).min()
         };
         let (alarm, now) = (shard_set.alarms.get(self.number), || shard.ticks.now_tick());
-        let has_slept = alarm.sleep(self.gate.opens_at(), &mut self.patience, now, earliest, timeout);
+        let has_slept = alarm.sleep(self.gate.opens_at(), &mut self.early, now, earliest, timeout);
         thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, has_slept.into()));
         if let Some(share) = self.load.record_sleep(begun) {
             shard_set.balance(self.number, share);

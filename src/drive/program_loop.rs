@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
-use crate::engine::alarm::{Patience, not_before};
+use crate::engine::alarm::{not_before, sleep_until};
 use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::gate::Gate;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
@@ -26,7 +26,8 @@ pub(crate) struct ProgramLoop {
     /// Index of the shard.
     index: usize,
     gate: Gate,
-    patience: Patience,
+    /// How often in a row the waker was called, and nothing was due.
+    early: u32,
 }
 
 impl ProgramLoop {
@@ -40,8 +41,7 @@ impl ProgramLoop {
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.attach();
-                let (gate, patience) = (shard_set.gate(), Patience::default());
-                return Some(Self { shard_set: shard_set.clone(), service, index, gate, patience });
+                return Some(Self { shard_set: shard_set.clone(), service, index, gate: shard_set.gate(), early: 0 });
             }
         }
     }
@@ -109,7 +109,7 @@ impl ProgramLoop {
             self.gate.pass(self.gate.due_tick(now), expired > 0);
         }
         if expired > 0 {
-            self.patience = Patience::default();
+            self.early = 0;
         }
         expired
     }
@@ -137,7 +137,7 @@ impl ProgramLoop {
         let program = &shard.wakeup().program;
         let present = shard.ticks.now_tick();
         let floor = self.gate.opens_at();
-        self.patience.record(program.rearm(floor));
+        self.early = if program.rearm(floor) { self.early + 1 } else { 0 };
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
@@ -151,7 +151,7 @@ impl ProgramLoop {
             None => Some(now + RETRY_AFTER),
             Some(TurnOutcome::Closed) => None,
             Some(TurnOutcome::Asleep { has_work: false }) => {
-                let asks_by = self.patience.until(|| present, tick?, floor);
+                let asks_by = sleep_until(self.early, || present, tick?, floor);
                 program.ask_by(asks_by);
                 shard.ticks.instant(asks_by)
             }

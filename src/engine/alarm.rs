@@ -48,24 +48,14 @@ pub(crate) struct Alarm {
     pub(crate) parker: Parker,
 }
 
-/// How a thread has slept, and how often in a row callers have woken it before its time.
-#[derive(Default)]
-pub(crate) struct Patience(u32);
-
-impl Patience {
-    /// Records whether a caller has ended a sleep before its time.
-    pub(crate) fn record(&mut self, is_early: bool) {
-        self.0 = if is_early { self.0 + 1 } else { 0 };
+/// Returns until when a thread sleeps that is needed at the tick `tick`, but not before `floor`. Callers have ended its
+/// last `early` sleeps before their time.
+pub(crate) fn sleep_until(early: u32, now: impl FnOnce() -> u64, tick: u64, floor: u64) -> u64 {
+    if early < PATIENCE || tick == u64::MAX {
+        return tick;
     }
-
-    /// Returns until when a thread sleeps that is needed at the tick `tick`, but not before `floor`.
-    pub(crate) fn until(&self, now: impl FnOnce() -> u64, tick: u64, floor: u64) -> u64 {
-        if self.0 < PATIENCE || tick == u64::MAX {
-            return tick;
-        }
-        let now = now();
-        tick.min((now + tick.saturating_sub(now) / 2).max(floor))
-    }
+    let now = now();
+    tick.min((now + tick.saturating_sub(now) / 2).max(floor))
 }
 
 /// Returns when a thread that wakes for no deadline before `floor` wakes for `tick`.
@@ -117,18 +107,19 @@ impl Alarm {
     /// is later. May return earlier. Returns whether the thread has slept.
     ///
     /// `timeout` converts a tick into the time that is left until then: zero if the tick has come, or if the sleep
-    /// should end for another reason; `None` if time alone never brings it. `now` returns the present tick.
+    /// should end for another reason; `None` if time alone never brings it. `now` returns the present tick. `early` counts
+    /// the sleeps in a row that callers have ended before their time.
     pub(crate) fn sleep(
         &self,
         floor: u64,
-        patience: &mut Patience,
+        early: &mut u32,
         now: impl Fn() -> u64,
         earliest: impl Fn() -> u64,
         timeout: impl FnOnce(u64) -> Option<Duration>,
     ) -> bool {
         self.floor.store(floor, Ordering::Relaxed);
         let earliest = || not_before(earliest(), floor);
-        let until = patience.until(&now, earliest(), floor).max(AWAKE + 1);
+        let until = sleep_until(*early, &now, earliest(), floor).max(AWAKE + 1);
         // Release: publishes which thread is attached to the callers that lower the word; pairs with `wake_by`. Loom
         // model `roles`.
         self.until.swap(until, Ordering::Release);
@@ -143,7 +134,7 @@ impl Alarm {
         // Relaxed: the fence of the next sleep orders this before the second look there. Loom model `roles`.
         let lowered = self.until.swap(AWAKE, Ordering::Relaxed);
         if sleeps {
-            patience.record(lowered < until && now() < lowered);
+            *early = if lowered < until && now() < lowered { *early + 1 } else { 0 };
         }
         sleeps
     }

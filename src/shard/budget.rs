@@ -36,13 +36,9 @@ pub(crate) enum Waited {
     GaveWay,
 }
 
+// What is left, and what varies the refills: a linear congruential generator with all of its 256 values.
 thread_static! {
-    static LEFT: Cell<u8> = const { Cell::new(BUDGET) };
-}
-
-// Varies the refills: a linear congruential generator with all of its 256 values.
-thread_static! {
-    static SEED: Cell<u8> = const { Cell::new(0) };
+    static LEFT: Cell<(u8, u8)> = const { Cell::new((BUDGET, 0)) };
 }
 
 impl Waited {
@@ -52,14 +48,14 @@ impl Waited {
         if self == Self::GaveWay {
             refill();
         }
-        self != Self::No || LEFT.with(|left| left.get() > 0)
+        self != Self::No || LEFT.with(|left| left.get().0 > 0)
     }
 
     /// Completes, which spends from the budget unless this has waited.
     #[inline]
     pub(crate) fn complete(&mut self) {
         if *self == Self::No {
-            LEFT.with(|left| left.set(left.get().saturating_sub(1)));
+            LEFT.with(|left| left.set((left.get().0.saturating_sub(1), left.get().1)));
         }
         *self = Self::No;
     }
@@ -67,9 +63,7 @@ impl Waited {
     /// Forgets that this has waited, because it is reset or dropped.
     #[inline]
     pub(crate) fn forget(&mut self) {
-        if *self == Self::GaveWay {
-            refill();
-        }
+        self.poll();
         *self = Self::No;
     }
 }
@@ -77,8 +71,10 @@ impl Waited {
 /// Refills the budget of the calling thread, if it is spent.
 #[cold]
 fn refill() {
-    let seed = SEED.with(|seed| seed.replace(seed.get().wrapping_mul(141).wrapping_add(3)));
-    LEFT.with(|left| left.set(if left.get() == 0 { BUDGET + seed / 8 } else { left.get() }));
+    LEFT.with(|cell| {
+        let (left, seed) = cell.get();
+        cell.set((if left == 0 { BUDGET + seed / 8 } else { left }, seed.wrapping_mul(141).wrapping_add(3)));
+    });
 }
 
 impl SleepEntry {

@@ -6,7 +6,7 @@
 //! Invariant: such a timer runs.
 
 use super::{Fixture, Handle, explore};
-use crate::engine::alarm::{AWAKE, Patience};
+use crate::engine::alarm::AWAKE;
 use crate::engine::entry::DriverNotice;
 use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::memory::Cache;
@@ -80,7 +80,7 @@ impl ClosedGate {
                 self.round();
                 self.rest();
             } else {
-                alarm.sleep(u64::MAX - 1, &mut Patience::default(), || NOW, wake_tick, |_| None);
+                alarm.sleep(u64::MAX - 1, &mut 0, || NOW, wake_tick, |_| None);
             }
         }
     }
