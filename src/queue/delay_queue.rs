@@ -150,10 +150,9 @@ impl<T: Send + 'static> DelayQueue<T> {
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
-    /// use std::time::Instant;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
-    /// queue.push_at(Instant::now(), 7)?;
+    /// queue.push_at(timer.now(), 7)?;
     /// assert_eq!(queue.pop().map(|due| due.value), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
