@@ -86,7 +86,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
 
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
-    let mut driver = timer.take_driver().ok_or("the shard has a driver")?;
+    let mut driver = timer.take_driver().ok_or("another loop has the shard, or the time is virtual")?;
     let waker = Arc::new(LoopWaker(mio::Waker::new(poll.registry(), WAKER)?, AtomicUsize::new(0)));
     driver.set_waker(&Waker::from(waker.clone()));
     // Callbacks run inside `drive`. Each says which connection must end, and the loop ends it after `drive`.
