@@ -17,7 +17,7 @@ pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
     };
     count("requests answered", answers);
     count("timers armed", stats.scheduled);
-    count("timers reset", stats.rearmed);
+    count("timers reset", stats.resets);
     count("timers cancelled", stats.cancelled);
     count("timers fired", stats.fired);
 
