@@ -86,7 +86,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
 
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build()?;
-    let mut driver = timer.take_driver().ok_or("the shard has a driver")?;
+    let mut driver = timer.take_driver().ok_or("another loop has the shard, or the time is virtual")?;
     let waker = Arc::new(LoopWaker(mio::Waker::new(poll.registry(), WAKER)?, AtomicUsize::new(0)));
     driver.set_waker(&Waker::from(waker.clone()));
     // Callbacks run inside `drive`. Each says which connection must end, and the loop ends it after `drive`.
@@ -152,7 +152,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     row("turns of the loop", turns.to_string());
     row("  begun by the timer's waker", waker.1.load(Ordering::Relaxed).to_string());
     row("timers scheduled", stats.scheduled.to_string());
-    row("  resets by lines", stats.rearmed.to_string());
+    row("  resets by lines", stats.resets.to_string());
     row("  that fired", stats.fired.to_string());
     row("    lateness, p50", format!("{:.1?}", stats.lateness.quantile(0.5)));
     assert!(is_ok, "a client was not served, or was closed too early or not at all");

@@ -16,7 +16,7 @@ use crate::shard::{RawHandle, Shard};
 /// Dropping the handle detaches the timer, which still fires. [`cancel_on_drop`](Self::cancel_on_drop) turns the handle
 /// into a guard that cancels instead.
 ///
-/// Any number of threads can share a handle. Cancels, the firing itself and a shutdown may compete to end a timer;
+/// A handle is not `Clone`; any number of threads can share it in an `Arc`. Cancels, the firing itself and a shutdown may compete to end a timer;
 /// exactly one of them does. No method takes a lock or waits for another thread, except
 /// [`cancel_and_wait`](Self::cancel_and_wait).
 ///

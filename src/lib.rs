@@ -238,12 +238,12 @@ pub use wheel::{Key, Wheel};
 #[cfg(feature = "std")]
 pub use {
     clock::ManualClock,
-    error::ScheduleError,
+    error::{ScheduleError, ScheduleErrorKind},
     executor::{Execute, Executor},
     future::{Elapsed, Sleep, Timeout},
     handle::{CancelOnDrop, TimerHandle},
     queue::{DelayKey, DelayQueue, Expired},
-    shard::SlowCallback,
+    shard::{Panicked, SlowCallback},
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Driver, Group, GroupKind, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Driver, Group, Interval, MissedTickBehavior, Timer, TimerKind, Unfired, UnfiredTimer, WeakTimer},
 };

@@ -60,10 +60,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// Returns a future that completes at `deadline`. As [`Timer::sleep_until`].
 ///
 /// ```
-/// use corewheel::time::{Duration, Instant, sleep_until};
+/// use corewheel::Timer;
+/// use corewheel::time::{Duration, sleep_until};
 ///
 /// # futures::executor::block_on(async {
-/// sleep_until(Instant::now() + Duration::from_millis(5)).await;
+/// sleep_until(Timer::global().now() + Duration::from_millis(5)).await;
 /// # });
 /// ```
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -87,10 +88,11 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 /// Returns a future that awaits `future` until `deadline`. As [`Timer::timeout_at`].
 ///
 /// ```
-/// use corewheel::time::{Duration, Instant, timeout_at};
+/// use corewheel::Timer;
+/// use corewheel::time::{Duration, timeout_at};
 ///
 /// # futures::executor::block_on(async {
-/// let deadline = Instant::now() + Duration::from_secs(5);
+/// let deadline = Timer::global().now() + Duration::from_secs(5);
 /// assert_eq!(timeout_at(deadline, async { "in time" }).await, Ok("in time"));
 /// # });
 /// ```
@@ -127,10 +129,11 @@ pub fn interval(period: Duration) -> Interval {
 /// Panics if `period` is zero.
 ///
 /// ```
-/// use corewheel::time::{Duration, Instant, interval_at};
+/// use corewheel::Timer;
+/// use corewheel::time::{Duration, interval_at};
 ///
 /// # futures::executor::block_on(async {
-/// let start = Instant::now() + Duration::from_millis(5);
+/// let start = Timer::global().now() + Duration::from_millis(5);
 /// let mut ticks = interval_at(start, Duration::from_secs(1));
 /// assert_eq!(ticks.tick().await, start);
 /// # });

@@ -6,14 +6,15 @@ mod common;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::panic::{self, AssertUnwindSafe};
-use std::rc::Rc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
-use corewheel::{BuildError, Builder, Executor, ScheduleError, Timer};
+use corewheel::{BuildError, Builder, DelayQueue, Executor, Timer};
 
 fn refused(builder: Builder) -> BuildError {
     let error = builder.build().unwrap_err();
@@ -152,6 +153,74 @@ fn bomb() -> impl FnOnce() + Send {
     let bomb = Bomb;
     let ballast = [0_u8; 100];
     move || drop((bomb, ballast[0]))
+}
+
+#[test]
+fn a_panic_names_its_callback_and_its_shard() {
+    const NAME: &str = "a_panic_names_its_callback_and_its_shard";
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let (sender, panics) = channel();
+        let builder = builder.shards(2).executor(executor);
+        let timer = builder.on_panic(move |panicked| sender.send(panicked).unwrap()).build().unwrap();
+        let next = |payload: &str| {
+            let panicked = wait_for(&panics);
+            let name = panicked.callback.expect(payload);
+            assert!(name.contains(NAME) || name.contains("bomb"), "{name}");
+            assert_eq!(panicked.to_string(), format!("{name} has panicked: {payload}"));
+            assert!(panics.try_recv().is_err());
+            panicked.shard
+        };
+        // Two threads that live at the same time have different homes.
+        timer.schedule(SEC, || ()).unwrap();
+        thread::scope(|scope| _ = scope.spawn(|| timer.schedule(SEC, || quiet_panic("elsewhere")).unwrap()));
+        clock.advance(SEC);
+        let other = next("elsewhere");
+        let ballast = [0_u8; 100];
+        timer.schedule(SEC, move || assert!(ballast[0] != 0 || quiet_panic("in a box"))).unwrap();
+        clock.advance(SEC);
+        let home = next("in a box");
+        assert_eq!([other.min(home), other.max(home)], [Some(0), Some(1)]);
+        timer.schedule_with_delays(SEC, || quiet_panic("again")).unwrap();
+        clock.advance(3 * SEC);
+        assert_eq!(next("again"), home);
+        let cancelled = timer.schedule(HOUR, bomb()).unwrap();
+        cancelled.cancel();
+        assert_eq!(next("bomb"), home);
+        timer.schedule(HOUR, bomb()).unwrap();
+        drop(timer);
+        assert_eq!(next("bomb"), None, "of the whole timer");
+    }
+}
+
+#[test]
+fn a_panic_of_a_waker_or_a_value_names_no_callback() {
+    let (builder, clock) = on_manual_clock();
+    let (sender, panics) = channel();
+    let timer = builder.shards(1).on_panic(move |panicked| sender.send(panicked).unwrap()).build().unwrap();
+    let next = |payload: &str| {
+        let panicked = wait_for(&panics);
+        assert_eq!((panicked.payload_as_str(), panicked.callback), (Some(payload), None));
+        assert!(format!("{panicked:?}").contains("callback: None"), "{panicked:?}");
+        panicked.shard
+    };
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            quiet_panic("a waker");
+        }
+    }
+    let waker = Arc::new(Panics).into();
+    let mut sleep = timer.sleep(SEC);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    clock.advance(SEC);
+    assert_eq!(next("a waker"), Some(0));
+    let queue = DelayQueue::new(&timer);
+    assert!(queue.poll_pop(&mut Context::from_waker(&waker)).is_pending());
+    queue.push(HOUR, Bomb).unwrap();
+    queue.close();
+    drop(queue);
+    assert_eq!(next("bomb"), None);
 }
 
 #[test]
@@ -330,22 +399,6 @@ fn an_interval_without_a_period_names_the_line_of_the_call() {
 
 #[test]
 fn errors_convert_to_io_errors_that_keep_the_reason() {
-    let kind = |error: ScheduleError<_>| {
-        let text = error.to_string();
-        let error = io::Error::from(error);
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ScheduleError<()>>());
-        assert_eq!((error.to_string(), inner.unwrap().to_string()), (text.clone(), text));
-        error.kind()
-    };
-    // Neither `Send` nor `'static`: the closure is dropped.
-    let number = Rc::new(1);
-    let borrowed = &number;
-    let closure = || assert_eq!(**borrowed, 1);
-    assert_eq!(kind(ScheduleError::Shutdown(closure)), ErrorKind::BrokenPipe);
-    assert_eq!(kind(ScheduleError::Full(closure)), ErrorKind::QuotaExceeded);
-    assert_eq!(kind(ScheduleError::ZeroPeriod(closure)), ErrorKind::InvalidInput);
-    assert_eq!(kind(ScheduleError::OutOfMemory(closure)), ErrorKind::OutOfMemory);
-
     let refused = io::Error::from(ErrorKind::WouldBlock);
     let started = io::Error::from(BuildError::ThreadStart(refused));
     assert_eq!(started.kind(), ErrorKind::WouldBlock);

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::Instant;
 
 use common::*;
-use corewheel::{DelayQueue, Executor, Group, GroupKind, Sleep, Timer};
+use corewheel::{DelayQueue, Executor, Group, Sleep, Timer, TimerKind};
 use futures::FutureExt;
 
 /// Returns the last part of each name that is no closure, with the kind and the number, and the deadlines in seconds.
-fn summary(census: &[Group], start: Instant) -> Vec<(&str, GroupKind, u64, u64, u64)> {
+fn summary(census: &[Group], start: Instant) -> Vec<(&str, TimerKind, u64, u64, u64)> {
     let secs = |instant: Instant| (instant - start).as_secs();
     census
         .iter()
@@ -57,11 +57,11 @@ fn each_kind_of_timer_is_counted_by_what_armed_it() {
     (20..22).for_each(|seconds| deadline(&timer, seconds));
     report(&timer);
     let all = [
-        ("idle", GroupKind::Callback, 8, 10, 60),
-        ("String", GroupKind::Value, 5, 1, 5),
-        ("Sleep", GroupKind::Sleep, 3, 1, 3),
-        ("deadline", GroupKind::Callback, 2, 20, 21),
-        ("report", GroupKind::Repeating, 1, 1, 1),
+        ("idle", TimerKind::Callback, 8, 10, 60),
+        ("String", TimerKind::Value, 5, 1, 5),
+        ("Sleep", TimerKind::Sleep, 3, 1, 3),
+        ("deadline", TimerKind::Callback, 2, 20, 21),
+        ("report", TimerKind::Repeating, 1, 1, 1),
     ];
     let census = timer.census();
     assert_eq!(summary(&census, start), all);
@@ -71,10 +71,10 @@ fn each_kind_of_timer_is_counted_by_what_armed_it() {
     clock.advance(2 * SEC);
     drop(sleeps.pop());
     let left = [
-        ("idle", GroupKind::Callback, 8, 10, 60),
-        ("String", GroupKind::Value, 3, 3, 5),
-        ("deadline", GroupKind::Callback, 2, 20, 21),
-        ("report", GroupKind::Repeating, 1, 3, 3),
+        ("idle", TimerKind::Callback, 8, 10, 60),
+        ("String", TimerKind::Value, 3, 3, 5),
+        ("deadline", TimerKind::Callback, 2, 20, 21),
+        ("report", TimerKind::Repeating, 1, 3, 3),
     ];
     assert_eq!(summary(&timer.census(), start), left);
     assert_eq!(timer.census().iter().map(|group| group.pending).sum::<u64>(), timer.len() as u64);
@@ -115,7 +115,7 @@ fn a_timer_that_runs_is_pending_only_if_it_repeats() {
     };
     timer.schedule_at_fixed_rate(MS, HOUR, run).unwrap();
     wait_for(&receiver);
-    assert_eq!(timer.census()[0].kind, GroupKind::Repeating);
+    assert_eq!(timer.census()[0].kind, TimerKind::Repeating);
     gate.open();
 }
 

@@ -176,7 +176,67 @@ fn a_reset_moves_what_is_not_due_and_nothing_else() {
     clock.advance(SEC);
     assert_eq!(drain(&queue), ["later"]);
     assert!(!later.reset(SEC), "it has come out");
-    assert_eq!(timer.stats().rearmed, 2);
+    assert_eq!(timer.stats().resets, 2);
+}
+
+#[test]
+fn the_next_deadline_is_that_of_the_value_that_is_due_first() {
+    let (queue, timer, clock) = queue();
+    let start = clock.now();
+    assert_eq!((queue.now(), queue.next_deadline()), (start, None));
+    clock.advance(MS / 3);
+    assert_eq!(queue.now(), clock.now());
+    // Neither an instant of a tick, nor rounded to one.
+    let exact = queue.now() + SEC + Duration::from_nanos(7);
+    let first = queue.push_at(exact, "first").unwrap();
+    let later = queue.push(HOUR, "later").unwrap();
+    queue.push(Duration::MAX, "never").unwrap().remove();
+    assert_eq!(queue.next_deadline(), Some(exact));
+    assert!(later.reset_at(exact - MS / 7));
+    assert_eq!(queue.next_deadline(), Some(exact - MS / 7));
+    assert!(later.reset(HOUR));
+    assert_eq!(queue.next_deadline(), Some(exact), "a reset to later counts, too");
+    clock.advance(2 * SEC);
+    assert_eq!(queue.next_deadline(), Some(exact), "it is due, and still in the queue");
+    let past = start - SEC;
+    queue.push_at(past, "past").unwrap();
+    assert_eq!(queue.next_deadline(), Some(past));
+    clock.advance(Duration::ZERO);
+    assert_eq!(queue.next_deadline(), Some(past));
+    let deadlines = [(); 2].map(|()| {
+        let (next, popped) = (queue.next_deadline(), queue.try_pop().unwrap());
+        (popped.value, next.unwrap())
+    });
+    assert_eq!(deadlines, [("first", past), ("past", past)], "in the order in which they became due");
+    assert_eq!(first.remove(), None);
+    assert_eq!(queue.next_deadline(), later.deadline());
+    let left = later.deadline();
+    timer.shutdown();
+    assert_eq!(queue.next_deadline(), left, "a shutdown leaves it in the queue");
+    assert_eq!(later.remove(), Some("later"));
+    assert_eq!(queue.next_deadline(), None);
+}
+
+/// A random program, whose values a list in the test has, too.
+#[test]
+fn the_next_deadline_is_exact_in_real_time() {
+    let timer = Timer::new().unwrap();
+    let queue = DelayQueue::new(&timer);
+    let mut random = Rng::with_seed(7);
+    let mut values: Vec<(Instant, DelayKey<u64>)> = Vec::new();
+    for value in 0..2000 {
+        let deadline = queue.now() + HOUR + Duration::from_nanos(random.u64(..1 << 40));
+        let chosen = random.usize(..=values.len());
+        match (random.u64(..4), values.get_mut(chosen)) {
+            (0, Some((old, key))) => {
+                assert!(key.reset_at(deadline));
+                *old = deadline;
+            }
+            (1, Some(_)) => assert!(values.swap_remove(chosen).1.remove().is_some()),
+            _ => values.push((deadline, queue.push_at(deadline, value).unwrap())),
+        }
+        assert_eq!(queue.next_deadline(), values.iter().map(|&(deadline, _)| deadline).min());
+    }
 }
 
 #[test]
@@ -751,7 +811,9 @@ fn a_waker_and_a_value_that_panic_harm_nobody_else() {
             quiet_panic("a drop")
         }
     }
-    let (queue, timer, clock) = queue();
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.shards(1).build().unwrap();
+    let queue = DelayQueue::new(&timer);
     let bad = queue.clone();
     let good = queue.clone();
     let task = Arc::new(Task::default());

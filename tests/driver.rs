@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{DelayQueue, Driver, Executor, ManualClock, Sleep, Timer, TimerHandle};
+use corewheel::{DelayQueue, Driver, Executor, ManualClock, Panicked, Sleep, Timer, TimerHandle};
 
 /// Counts its calls, and unparks the thread that created it.
 struct Calls(AtomicUsize, thread::Thread);
@@ -378,8 +378,8 @@ fn a_waker_that_panics_affects_neither_the_thread_that_calls_it_nor_a_shutdown()
     }
     let payloads = Arc::new(AtomicUsize::new(0));
     let count = payloads.clone();
-    let report = move |payload: Box<dyn std::any::Any + Send>| {
-        assert_eq!(payload.downcast_ref(), Some(&"woken"));
+    let report = move |panicked: Panicked| {
+        assert_eq!((panicked.payload_as_str(), panicked.callback, panicked.shard), (Some("woken"), None, Some(0)));
         count.fetch_add(1, SeqCst);
     };
     let executor = Executor::Pool { threads: 1 };

@@ -203,7 +203,7 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
         assert!(handle.is_pending(), "{kind}");
         assert_eq!(handle.deadline(), Some(start + 2 * SEC), "{kind}");
         let stats = timer.stats();
-        assert_eq!((stats.fired, stats.cancelled, stats.rearmed, stats.pending), (0, 0, 1, 1), "{kind}");
+        assert_eq!((stats.fired, stats.cancelled, stats.resets, stats.pending), (0, 0, 1, 1), "{kind}");
         assert!(timer.schedule(SEC, || ()).unwrap_err().is_full(), "{kind}");
 
         let advancing = advance();
@@ -230,7 +230,10 @@ fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
     let timer = builder
         .shards(1)
         .executor(Executor::Custom(Arc::new(executor)))
-        .on_panic(move |payload| payloads.send(payload.downcast_ref::<&str>().unwrap()).unwrap())
+        .on_panic(move |panicked| {
+            assert_eq!((panicked.callback, panicked.shard), (None, None));
+            payloads.send(panicked.payload.downcast_ref::<&str>().unwrap()).unwrap();
+        })
         .build()
         .unwrap();
     let tokens = Tokens::default();

@@ -364,7 +364,8 @@ fn timers_of_threads_that_panicked_still_fire() {
 
 #[test]
 fn handles_dropped_by_a_panic_detach_their_timers() {
-    let (timer, clock) = in_virtual_time();
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let handles: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap()).collect();
     let guards: Vec<_> = (0..10).map(|_| timer.schedule(SEC, counting(&runs)).unwrap().cancel_on_drop()).collect();

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{BuildError, Execute, Executor, Timer, TimerHandle, Unfired, UnfiredTimer, WeakTimer, rayon};
+use corewheel::{
+    BuildError, Execute, Executor, Timer, TimerHandle, TimerKind, Unfired, UnfiredTimer, WeakTimer, rayon,
+};
 
 #[test]
 fn the_global_timer_is_unique_and_outlives_its_clones() {
@@ -1105,6 +1107,25 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
     for output in [none, some] {
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("the child has passed"), "{text}");
+    }
+}
+
+#[test]
+fn an_unfired_timer_tells_whether_it_repeats() {
+    for executor in every_executor() {
+        let (builder, clock) = on_manual_clock();
+        let timer = builder.executor(executor).build().unwrap();
+        timer.schedule(2 * SEC, || ()).unwrap();
+        timer.schedule_at_fixed_rate(3 * SEC, SEC, || ()).unwrap();
+        timer.schedule_with_fixed_delay(4 * SEC, SEC, || ()).unwrap();
+        timer.schedule_recurring(clock.now() + 5 * SEC, |_| None).unwrap();
+        timer.schedule_with_delays(6 * SEC, || None).unwrap();
+        let ballast = [0_u8; 100];
+        timer.schedule_at(clock.now() + 7 * SEC, move || assert_eq!(ballast[0], 0)).unwrap();
+        clock.advance(SEC);
+        let kinds: Vec<_> = timer.shutdown().map(|unfired| unfired.kind()).collect();
+        let [once, repeating] = [TimerKind::Callback, TimerKind::Repeating];
+        assert_eq!(kinds, [once, repeating, repeating, repeating, repeating, once]);
     }
 }
 

@@ -6,6 +6,7 @@
 mod address_space;
 mod common;
 
+use std::cell::Cell;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use address_space::{WITHOUT_SIGNAL_STACKS, limit_memory_to};
 use common::*;
-use corewheel::{BuildError, Executor, ScheduleError, Timer, TimerHandle};
+use corewheel::{BuildError, DelayQueue, Executor, ScheduleError, ScheduleErrorKind, Timer, TimerHandle};
 use fastrand::Rng;
 
 /// Returns how many timers can be scheduled, and cancels them.
@@ -262,7 +263,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
         }
         accepted += 1;
     };
-    assert!(matches!(error, ScheduleError::OutOfMemory(_)) && !error.is_full() && !error.is_shutdown());
+    assert!(error.kind() == ScheduleErrorKind::OutOfMemory && !error.is_full() && !error.is_shutdown());
     assert!(error.to_string().contains("memory"));
     assert!(accepted * 64 > LIMIT * 8 / 10, "{accepted} timers");
     let error = timer.schedule(HOUR, move || drop(token)).unwrap_err();
@@ -322,6 +323,47 @@ fn without_memory_a_sleep_aborts_the_process() {
     std::process::exit(0);
 }
 
+/// What these closures hold is `Send`, but not `Sync`.
+#[test]
+fn an_error_converts_by_a_question_mark_whatever_its_closure_holds() {
+    type Result = std::result::Result<(), Box<dyn Error + Send + Sync>>;
+    let tokens = Tokens::default();
+    let [full, shut_down] = refusing();
+    let receiver = |timer: &Timer| -> Result {
+        let (_sender, receiver) = channel::<()>();
+        timer.schedule(SEC, move || _ = receiver.recv())?;
+        Ok(())
+    };
+    let cell = |timer: &Timer| -> Result {
+        let (token, runs) = (tokens.give(), Cell::new(0));
+        timer.schedule_at_fixed_rate(SEC, SEC, move || runs.set(runs.get() + i32::from(size_of_val(&token) > 0)))?;
+        Ok(())
+    };
+    let boxed = |timer: &Timer| -> Result {
+        let (token, boxed): (_, Box<dyn FnOnce() + Send>) = (tokens.give(), Box::new(|| ()));
+        timer.schedule_at(timer.now(), move || {
+            boxed();
+            drop(token);
+        })?;
+        Ok(())
+    };
+    let value = |timer: &Timer| -> Result {
+        DelayQueue::new(timer).push(SEC, Cell::new(1))?;
+        Ok(())
+    };
+    for (timer, word) in [(&full, "max_pending"), (&shut_down, "shut down")] {
+        let schedules: [&dyn Fn(&Timer) -> Result; 4] = [&receiver, &cell, &boxed, &value];
+        let errors = schedules.map(|schedule| schedule(timer).unwrap_err());
+        assert!(errors.iter().all(|error| error.to_string().contains(word)), "{errors:?}");
+        assert_eq!(tokens.alive(), 2, "the errors have the closures");
+        // As a task that fails on another thread.
+        thread::scope(|scope| _ = scope.spawn(|| drop(errors)));
+        assert_eq!(tokens.alive(), 0);
+    }
+    let error = full.schedule(SEC, || ()).unwrap_err();
+    assert_eq!(format!("{error:?}"), "ScheduleError { kind: Full, .. }");
+}
+
 #[test]
 fn an_error_names_its_reason_and_a_remedy() {
     fn is_error<F>(error: ScheduleError<F>, word: &str) -> ScheduleError<()> {
@@ -331,9 +373,9 @@ fn an_error_names_its_reason_and_a_remedy() {
         assert!(as_error(&error).source().is_none());
         assert!(error.to_string().contains(word), "{error}");
         assert!(!format!("{error:?}").is_empty());
-        let kind = (error.is_full(), error.is_shutdown());
+        let kind = error.kind();
         let bare = error.without_closure();
-        assert_eq!(kind, (bare.is_full(), bare.is_shutdown()));
+        assert_eq!(kind, bare.kind());
         let text = bare.to_string();
         let boxed: Box<dyn Error + Send + Sync> = Box::new(bare);
         assert_eq!(boxed.to_string(), text);
@@ -341,10 +383,10 @@ fn an_error_names_its_reason_and_a_remedy() {
     }
     let [full, shut_down] = refusing();
     let error = is_error(full.schedule(SEC, || ()).unwrap_err(), "max_pending");
-    assert!(matches!(error, ScheduleError::Full(())) && error.is_full() && !error.is_shutdown());
+    assert!(error.kind() == ScheduleErrorKind::Full && error.is_full() && !error.is_shutdown());
     let error = is_error(shut_down.schedule(SEC, || ()).unwrap_err(), "shut down");
-    assert!(matches!(error, ScheduleError::Shutdown(())) && error.is_shutdown() && !error.is_full());
+    assert!(error.kind() == ScheduleErrorKind::Shutdown && error.is_shutdown() && !error.is_full());
     let error = is_error(full.schedule_at_fixed_rate(SEC, Duration::ZERO, || ()).unwrap_err(), "zero");
-    assert!(matches!(error, ScheduleError::ZeroPeriod(())) && !error.is_shutdown() && !error.is_full());
+    assert!(error.kind() == ScheduleErrorKind::ZeroPeriod && !error.is_shutdown() && !error.is_full());
     assert!(error.to_string().contains("schedule_with_fixed_delay"));
 }

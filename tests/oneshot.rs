@@ -339,7 +339,14 @@ fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
         let reported = sender.clone();
         let timer = builder
             .executor(executor)
-            .on_panic(move |payload| reported.send(*payload.downcast_ref::<&str>().unwrap()).unwrap())
+            .on_panic(move |panicked| {
+                assert!(
+                    panicked.callback.is_some_and(|name| name.contains("a_panic_is_counted_and_reported")),
+                    "{panicked}"
+                );
+                assert!(panicked.shard.is_some());
+                reported.send(*panicked.payload.downcast_ref::<&str>().unwrap()).unwrap();
+            })
             .build()
             .unwrap();
         for _ in 0..50 {
@@ -455,7 +462,7 @@ fn a_thread_that_is_ending_may_use_a_timer() {
     clock.advance(MS);
     assert_eq!(received(&receiver), [HOUR, HOUR]);
     let stats = timer.stats();
-    assert_eq!((stats.scheduled, stats.fired, stats.cancelled, stats.rearmed, stats.pending), (5, 2, 2, 2, 1));
+    assert_eq!((stats.scheduled, stats.fired, stats.cancelled, stats.resets, stats.pending), (5, 2, 2, 2, 1));
     assert_balanced(&timer);
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use corewheel::{BuildError, Executor, Timer, rayon};
+use corewheel::{BuildError, Executor, Panicked, Timer, rayon};
 
 /// Rayon pools of two threads that run callbacks: the timer's own, the test's, and the global one.
 fn pools_of_two() -> [Executor; 3] {
@@ -412,8 +412,9 @@ fn a_panic_of_work_that_a_callback_has_spawned_goes_to_the_hook() {
     }
     let (sender, payloads) = channel();
     let sender = Mutex::new(sender);
-    let report = move |payload: Box<dyn std::any::Any + Send>| {
-        let message = *payload.downcast_ref::<&str>().unwrap();
+    let report = move |panicked: Panicked| {
+        assert_eq!((panicked.callback, panicked.shard), (None, None), "rayon's work is no callback");
+        let message = *panicked.payload.downcast_ref::<&str>().unwrap();
         sender.lock().unwrap().send((message, thread::current().name().unwrap().to_owned())).unwrap();
     };
     let timer = Timer::builder().shards(2).executor(Executor::Pool { threads: 1 }).on_panic(report).build().unwrap();

@@ -201,7 +201,11 @@ fn a_hook_that_panics_is_reported_and_ends_no_timer() {
         let timer = builder
             .executor(executor)
             .on_slow(OVER, |_| quiet_panic("too slow"))
-            .on_panic(move |payload| sender.send(*payload.downcast_ref::<&str>().unwrap()).unwrap())
+            .on_panic(move |panicked| {
+                let payload = *panicked.payload.downcast_ref::<&str>().unwrap();
+                let is_hook = payload == "too slow";
+                sender.send((payload, panicked.callback.is_none() == is_hook)).unwrap();
+            })
             .build()
             .unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -215,7 +219,7 @@ fn a_hook_that_panics_is_reported_and_ends_no_timer() {
         timer.schedule(SEC, be_slow).unwrap();
         clock.advance(2 * SEC);
         assert!(repeating.is_pending() && runs.load(Ordering::SeqCst) == 2);
-        assert_eq!(received(&payloads), ["too slow"; 3]);
+        assert_eq!(received(&payloads), [("too slow", true); 3], "a hook is no callback");
         let stats = timer.stats();
         assert_eq!((stats.fired, stats.completed, stats.panicked, stats.pending), (3, 1, 3, 1));
         // A callback that panics and a hook that panics count as two panics.
@@ -226,7 +230,7 @@ fn a_hook_that_panics_is_reported_and_ends_no_timer() {
             })
             .unwrap();
         clock.advance(MS);
-        assert_eq!(received(&payloads), ["both", "too slow"]);
+        assert_eq!(received(&payloads), [("both", true), ("too slow", true)]);
         assert_balanced(&timer);
     }
 }
@@ -388,7 +392,7 @@ fn a_hook_that_advances_its_own_clock_panics() {
     let (sender, payloads) = channel();
     let timer = builder
         .on_slow(OVER, move |_| own.advance(SEC))
-        .on_panic(move |payload| drop(sender.send(payload)))
+        .on_panic(move |panicked| drop(sender.send(panicked)))
         .build()
         .unwrap();
     timer.schedule(SEC, be_slow).unwrap();

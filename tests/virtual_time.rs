@@ -561,6 +561,58 @@ fn the_next_deadline_can_be_asked_for_inside_a_callback() {
     }
 }
 
+/// Returns the message of the panic.
+fn message(panics: impl FnOnce()) -> String {
+    let payload = panic::catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+    *payload.downcast::<String>().unwrap()
+}
+
+#[test]
+fn a_panic_of_a_callback_is_one_of_the_advance_if_the_clock_propagates_it() {
+    for executor in every_executor() {
+        let clock = ManualClock::new().propagate_panics();
+        let start = clock.now();
+        let reported = Arc::new(AtomicUsize::new(0));
+        let count = reported.clone();
+        let builder = Timer::builder().clock(clock.clone()).executor(executor);
+        let timer = builder.on_panic(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).build().unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let every = timer.schedule_at_fixed_rate(SEC, SEC, counting(&runs)).unwrap();
+        timer.schedule(3 * SEC, || quiet_panic("the answer is 43")).unwrap();
+        clock.advance(2 * SEC);
+        let advances: [fn(&ManualClock); 2] = [|clock| clock.advance(HOUR), |clock| _ = clock.advance_to_next()];
+        for advance in advances {
+            let text = message(|| advance(&clock));
+            assert!(text.ends_with(" has panicked: the answer is 43"), "{text}");
+            assert!(text.contains("a_panic_of_a_callback_is_one_of_the_advance"), "{text}");
+            timer.schedule(SEC, || quiet_panic("the answer is 43")).unwrap();
+        }
+        assert_eq!((clock.now() - start, runs.load(Ordering::SeqCst)), (4 * SEC, 4), "it has stopped at the panic");
+        let text = message(|| clock.advance_to(start + HOUR));
+        assert!(text.contains("43"), "{text}");
+        every.cancel();
+        let bomb = Bomb;
+        timer.schedule(HOUR, move || drop(bomb)).unwrap().cancel();
+        let text = message(|| clock.advance(Duration::ZERO));
+        assert!(text.ends_with("{{closure}} has panicked: bomb"), "{text}");
+        clock.advance(HOUR);
+        assert_eq!((reported.load(Ordering::SeqCst), timer.stats().panicked), (4, 4), "`on_panic` has them as before");
+    }
+}
+
+#[test]
+fn a_clock_that_propagates_no_panics_advances_past_them() {
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.build().unwrap();
+    timer.schedule(SEC, || quiet_panic("nothing to the clock")).unwrap();
+    clock.advance(HOUR);
+    assert_eq!(timer.stats().panicked, 1);
+    let same = clock.clone().propagate_panics();
+    timer.schedule(SEC, || quiet_panic("from now on")).unwrap();
+    assert!(message(|| clock.advance(HOUR)).ends_with("has panicked: from now on"));
+    same.advance(HOUR);
+}
+
 #[test]
 fn an_advance_to_the_next_deadline_inside_a_callback_panics() {
     let (builder, clock) = on_manual_clock();

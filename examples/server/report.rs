@@ -17,7 +17,7 @@ pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
     };
     count("requests answered", answers);
     count("timers armed", stats.scheduled);
-    count("timers reset", stats.rearmed);
+    count("timers reset", stats.resets);
     count("timers cancelled", stats.cancelled);
     count("timers fired", stats.fired);
 
@@ -26,6 +26,9 @@ pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
     row("of the timers", quantiles(|share| stats.lateness.quantile(share)));
     row("of the server's closes", quantiles(|share| quantile(&verdict.as_closed, share)));
     row("as the load saw them", quantiles(|share| quantile(&verdict.as_seen, share)));
+    println!(
+        "The first row is the timer's, with its waits for a core. The others add the server's and the load's threads."
+    );
 
     println!();
     row("connections", ["total"]);

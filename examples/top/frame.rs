@@ -87,7 +87,7 @@ impl View<'_> {
     fn rates(&self, frame: &mut Frame<'_>, area: Rect, recent: &Difference, windowed: &Difference) {
         let counts: [(&str, Count); 7] = [
             ("armed", |stats| stats.scheduled),
-            ("reset", |stats| stats.rearmed),
+            ("reset", |stats| stats.resets),
             ("cancelled", |stats| stats.cancelled),
             ("fired", |stats| stats.fired),
             ("enqueued", |stats| stats.enqueued),
@@ -122,7 +122,7 @@ impl View<'_> {
             let changes = &recent.stats.shards()[number];
             let counts: [fn(&ShardStats) -> u64; 5] = [
                 |shard| shard.scheduled,
-                |shard| shard.rearmed,
+                |shard| shard.resets,
                 |shard| shard.cancelled,
                 |shard| shard.fired,
                 |shard| shard.wakeups,

@@ -7,7 +7,7 @@
 //! | `corewheel_completed_total`      | counter   | count   | timers that ended by running, sleeps, due values     |
 //! | `corewheel_cancelled_total`      | counter   | count   | timers cancelled                                     |
 //! | `corewheel_unfired_total`        | counter   | count   | callbacks and values that a shutdown left unfired    |
-//! | `corewheel_rearmed_total`        | counter   | count   | resets that found their timer pending                |
+//! | `corewheel_resets_total`         | counter   | count   | resets that found their timer pending                |
 //! | `corewheel_enqueued_total`       | counter   | count   | timers that gave the shard's driver work             |
 //! | `corewheel_panicked_total`       | counter   | count   | panics caught                                        |
 //! | `corewheel_rejected_total`       | counter   | count   | timers refused                                       |
@@ -56,7 +56,7 @@ const COUNTERS: [Counter; 10] = [
     ("corewheel_completed_total", "Timers that ended by running", |stats| stats.completed),
     ("corewheel_cancelled_total", "Timers cancelled", |stats| stats.cancelled),
     ("corewheel_unfired_total", "Timers handed back by a shutdown", |stats| stats.unfired),
-    ("corewheel_rearmed_total", "Deadlines moved", |stats| stats.rearmed),
+    ("corewheel_resets_total", "Deadlines reset", |stats| stats.resets),
     ("corewheel_enqueued_total", "Timers that gave the shard's thread work", |stats| stats.enqueued),
     ("corewheel_panicked_total", "Panics of callbacks", |stats| stats.panicked),
     ("corewheel_rejected_total", "Timers refused", |stats| stats.rejected),

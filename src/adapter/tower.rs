@@ -29,7 +29,8 @@ use crate::Timer;
 /// ```
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A layer that gives each call of a service a time limit.
+/// A layer that gives each call of a service a time limit: the same for all by [`new`](Self::new), or a function of the
+/// request by [`with`](Self::with).
 ///
 /// When the `Timer` is shut down, each call that is not ready ends with an [`Elapsed`](crate::Elapsed) whose
 /// [`is_shutdown`](crate::Elapsed::is_shutdown) is true. A later call has no time limit.
@@ -48,9 +49,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct TimeoutLayer {
+pub struct TimeoutLayer<L = Duration> {
     timer: Timer,
-    after: Duration,
+    limit: L,
 }
 
 impl TimeoutLayer {
@@ -66,19 +67,43 @@ impl TimeoutLayer {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn new(timer: Timer, after: Duration) -> Self {
-        Self { timer, after }
+        Self { timer, limit: after }
+    }
+
+    /// Creates a layer whose services ask `limit` how long each request may take, before they call the inner service.
+    ///
+    /// A limit of zero ends a call that is not ready at its first poll. One too long to represent is none, and
+    /// [`Duration::MAX`] says so. A panic of `limit` is one of the call. [tonic.md] takes the limit from a header.
+    ///
+    /// ```
+    /// use corewheel::{Timer, tower::TimeoutLayer};
+    /// use std::time::Duration;
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// let limit = |request: &&str| Duration::from_millis(if request.starts_with("GET") { 10 } else { 60_000 });
+    /// let never = service_fn(|_: &'static str| std::future::pending::<Result<(), std::io::Error>>());
+    /// let service = ServiceBuilder::new().layer(TimeoutLayer::with(Timer::new()?, limit)).service(never);
+    /// let error = futures::executor::block_on(service.oneshot("GET /")).unwrap_err();
+    /// assert!(error.is::<corewheel::Elapsed>());
+    /// # Ok::<(), corewheel::BuildError>(())
+    /// ```
+    ///
+    /// [tonic.md]: crate::guide::tonic
+    pub fn with<Request, F: Fn(&Request) -> Duration + Clone>(timer: Timer, limit: F) -> TimeoutLayer<F> {
+        TimeoutLayer { timer, limit }
     }
 }
 
-impl<S> Layer<S> for TimeoutLayer {
-    type Service = Timeout<S>;
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
 
-    fn layer(&self, service: S) -> Timeout<S> {
-        Timeout::new(service, self.timer.clone(), self.after)
+    fn layer(&self, service: S) -> Timeout<S, L> {
+        Timeout { service, timer: self.timer.clone(), limit: self.limit.clone() }
     }
 }
 
-/// A service whose calls end with an error after some time. [`TimeoutLayer`] creates it.
+/// A service whose calls end with an error after some time: a [`Duration`], or what a function `L` of the request returns.
+/// [`TimeoutLayer`] creates it.
 ///
 /// ```
 /// use corewheel::Timer;
@@ -92,10 +117,10 @@ impl<S> Layer<S> for TimeoutLayer {
 /// # Ok::<(), corewheel::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Timeout<S> {
+pub struct Timeout<S, L = Duration> {
     service: S,
     timer: Timer,
-    after: Duration,
+    limit: L,
 }
 
 impl<S> Timeout<S> {
@@ -109,9 +134,11 @@ impl<S> Timeout<S> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn new(service: S, timer: Timer, after: Duration) -> Self {
-        Self { service, timer, after }
+        Self { service, timer, limit: after }
     }
+}
 
+impl<S, L> Timeout<S, L> {
     /// Returns a reference to the service.
     ///
     /// ```
@@ -166,7 +193,27 @@ where
     }
 
     fn call(&mut self, request: Request) -> ResponseFuture<S::Future> {
-        ResponseFuture { response: self.timer.timeout(self.after, self.service.call(request)) }
+        ResponseFuture { response: self.timer.timeout(self.limit, self.service.call(request)) }
+    }
+}
+
+impl<S, F, Request> Service<Request> for Timeout<S, F>
+where
+    S: Service<Request>,
+    S::Error: Into<BoxError>,
+    F: Fn(&Request) -> Duration,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> ResponseFuture<S::Future> {
+        let limit = (self.limit)(&request);
+        ResponseFuture { response: self.timer.timeout(limit, self.service.call(request)) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
@@ -72,6 +72,8 @@ struct Inner {
     advancing: Mutex<()>,
     /// The shards on the clock, in the order of their registration, which is also the order in which they are woken.
     shards: Mutex<Vec<Weak<dyn Quiesce<Time = Instant>>>>,
+    /// The report of the first panic since the last look, if the clock propagates panics.
+    panics: OnceLock<Mutex<Option<String>>>,
 }
 
 impl ManualClock {
@@ -88,7 +90,40 @@ impl ManualClock {
             elapsed: AtomicCell::default(),
             advancing: Mutex::new(()),
             shards: Mutex::default(),
+            panics: OnceLock::new(),
         }))
+    }
+
+    /// Makes a panic of a timer on this clock the panic of the `advance` in which it occurs: an assertion in a callback that
+    /// fails then fails the test. Default: off, as the panic of a callback affects no other timer.
+    ///
+    /// Covers all that [`on_panic`](crate::Builder::on_panic) reports, and calls that hook as before. The clock stops at the
+    /// tick of the first panic, once all that is due by then has run. Then [`advance`](Self::advance),
+    /// [`advance_to`](Self::advance_to) or [`advance_to_next`](Self::advance_to_next) panics with the message, and with the
+    /// name of the callback. A panic outside of an `advance`, as in the drop of a closure that is cancelled, is that of the
+    /// next. So a test that ends without one calls `advance(Duration::ZERO)`. Applies to all clones of the clock, in
+    /// constant time.
+    ///
+    /// ```should_panic
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new().propagate_panics();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.schedule(Duration::from_secs(1), || assert_eq!(6 * 7, 43))?;
+    /// clock.advance(Duration::from_secs(1)); // panics
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn propagate_panics(self) -> Self {
+        self.0.panics.get_or_init(Mutex::default);
+        self
+    }
+
+    /// Keeps the report of the first panic for the next `advance`, if this clock propagates panics.
+    pub(crate) fn note_panic(&self, report: impl FnOnce() -> String) {
+        if let Some(panics) = self.0.panics.get() {
+            lock(panics).get_or_insert_with(report);
+        }
     }
 
     /// Returns the instant at which the clock stands. While another thread sets the time, this waits for some
@@ -122,8 +157,8 @@ impl ManualClock {
     /// - on any thread of such a timer: a driver thread, or a thread of its [`Pool`](crate::Executor::Pool) or its
     ///   [`Rayon`](crate::Executor::Rayon) pool, since all of these threads may advance the clock at once.
     ///
-    /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), and if an [`Instant`] cannot represent
-    /// the sum.
+    /// Also panics at [the end of virtual time](Self#the-end-of-virtual-time), if an [`Instant`] cannot represent the sum,
+    /// and if a callback has panicked on a clock that [propagates panics](Self::propagate_panics).
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};
@@ -268,9 +303,15 @@ impl ManualClock {
         self.wait_for_quiescence();
     }
 
-    /// Waits until no shard has anything due. Returns the earliest instant at which a driver is due.
+    /// Waits until no shard has anything due. Returns the earliest instant at which a driver is due. Panics with a report
+    /// that was kept.
+    #[track_caller]
     fn wait_for_quiescence(&self) -> Option<Instant> {
-        wait_for_all(|| self.shards())
+        let next = wait_for_all(|| self.shards());
+        if let Some(report) = self.0.panics.get().and_then(|panics| lock(panics).take()) {
+            panic!("{report}");
+        }
+        next
     }
 
     fn set(&self, now: Instant) {

@@ -173,7 +173,7 @@ struct LoopWaker {
 impl LoopWaker {
     fn catch_panic(&self, f: impl FnOnce()) {
         if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) {
-            Shard::report_panic_if_alive(Some(&self.shard), payload);
+            Shard::report_panic_if_alive(Some(&self.shard), true, payload);
         }
     }
 }

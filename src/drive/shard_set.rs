@@ -95,7 +95,7 @@ impl ShardSet {
     /// Gives callbacks to the executor.
     pub(super) fn dispatch(&self, callbacks: &mut TimerBatch) {
         if !callbacks.is_empty() {
-            self.dispatcher.dispatch(mem::take(callbacks), |payload| self.shards[0].report_panic(payload));
+            self.dispatcher.dispatch(mem::take(callbacks), |payload| self.shards[0].report_panic(None, false, payload));
         }
     }
 
@@ -154,10 +154,10 @@ impl Drop for ShardSet {
         let dispatcher = mem::replace(&mut self.dispatcher, Dispatcher::Inline);
         let waits = matches!(dispatcher, Dispatcher::Custom(_)) && call_stack::inside_any();
         let shard = self.shards[0].clone();
-        let ends = move || shard.catch_panic(|| drop(dispatcher));
+        let ends = move || shard.catch_panic(None, false, || drop(dispatcher));
         // If no thread can be started, it is dropped here.
         let spawn = |ends| _ = executor::spawn("corewheel-shutdown".to_owned(), ends);
-        self.shards[0].catch_panic(|| if waits { spawn(ends) } else { ends() });
+        self.shards[0].catch_panic(None, false, || if waits { spawn(ends) } else { ends() });
     }
 }
 

@@ -16,12 +16,11 @@
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
-use std::thread;
 
 use super::call_stack;
 use super::core::Core;
 use super::deliveries::Deliveries;
-use super::entry::{ARMED, CLOSED, Callback, CallbackKind, ENQUEUED, Entry, HAS_WAITER, State};
+use super::entry::{ARMED, CLOSED, Callback, CallbackKind, ENQUEUED, Entry, HAS_WAITER, State, Table};
 
 /// The engine's calls to the shard around a run. None of them may unwind.
 pub(crate) trait RunHooks {
@@ -39,8 +38,8 @@ pub(crate) trait RunHooks {
     fn completed(&self);
     /// A timer has ended because its batch was dropped unrun.
     fn cancelled(&self);
-    /// A callback, or the drop of one, has panicked.
-    fn panicked(&self, payload: Box<dyn Any + Send>);
+    /// The callback `of` this table, or its drop, has panicked; without a table, other foreign code.
+    fn panicked(&self, of: Option<Table>, payload: Box<dyn Any + Send>);
     /// The calling thread owns this free entry, and must recycle it.
     fn recycle(&self, index: u32);
 }
@@ -56,7 +55,7 @@ impl Core {
             if callback.kind() == CallbackKind::Periodic {
                 self.run_periodic(index, entry, callback, run, hooks);
             } else {
-                call(hooks, &mut run, || callback.deliver(deadline, deliveries));
+                call(hooks, callback.vtable, &mut run, || callback.deliver(deadline, deliveries));
                 // Before the transition that ends the run: see the file's head.
                 hooks.ended(run);
                 self.finish(index, entry, hooks);
@@ -70,7 +69,7 @@ impl Core {
         let entry = self.slab.get(index);
         self.leave_batch(index, entry, entry.discard(due), hooks, |callback, _| {
             hooks.cancelled();
-            catch_panic(hooks, || drop(callback));
+            catch_panic(hooks, Some(callback.vtable), || drop(callback));
             self.finish(index, entry, hooks);
         })
     }
@@ -105,7 +104,7 @@ impl Core {
 
     /// Runs a periodic callback once, and enqueues the entry for the next run.
     fn run_periodic<H: RunHooks>(&self, index: u32, entry: &Entry, mut callback: Callback, mut run: H::Run, hooks: &H) {
-        let next = call(hooks, &mut run, || callback.run_again());
+        let next = call(hooks, callback.vtable, &mut run, || callback.run_again());
         // A timer that ends by itself is no longer pending when its last run is reported.
         let is_over = !matches!(next, Some(Some(_))) && entry.complete(next.is_none());
         if is_over {
@@ -124,7 +123,7 @@ impl Core {
                 Err(callback) => callback,
             }
         };
-        catch_panic(hooks, || drop(over));
+        catch_panic(hooks, Some(over.vtable), || drop(over));
         self.finish(index, entry, hooks);
     }
 
@@ -142,20 +141,14 @@ impl Core {
 /// Calls a callback and catches its panic. Reports the return before the panic, so the time that the report of a panic
 /// takes does not count as part of the call.
 #[inline(always)]
-fn call<H: RunHooks, R>(hooks: &H, run: &mut H::Run, callback: impl FnOnce() -> R) -> Option<R> {
+fn call<H: RunHooks, R>(hooks: &H, of: Table, run: &mut H::Run, callback: impl FnOnce() -> R) -> Option<R> {
     let result = panic::catch_unwind(AssertUnwindSafe(callback));
     hooks.returned(run);
-    report_panic(hooks, result)
+    result.map_err(|payload| hooks.panicked(Some(of), payload)).ok()
 }
 
-/// Runs `f`, and reports its panic to the shard instead of propagating it.
+/// Runs `f`, and reports its panic to the shard instead of propagating it: that of the callback `of` this table.
 #[inline]
-pub(crate) fn catch_panic<R>(hooks: &impl RunHooks, f: impl FnOnce() -> R) -> Option<R> {
-    report_panic(hooks, panic::catch_unwind(AssertUnwindSafe(f)))
-}
-
-/// Returns the result of a call, or reports its panic.
-#[inline]
-fn report_panic<R>(hooks: &impl RunHooks, result: thread::Result<R>) -> Option<R> {
-    result.map_err(|payload| hooks.panicked(payload)).ok()
+pub(crate) fn catch_panic(hooks: &impl RunHooks, of: Option<Table>, f: impl FnOnce()) {
+    _ = panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| hooks.panicked(of, payload));
 }

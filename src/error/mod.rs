@@ -11,4 +11,4 @@ mod schedule;
 
 pub use build::BuildError;
 #[cfg(feature = "std")]
-pub use schedule::ScheduleError;
+pub use schedule::{ScheduleError, ScheduleErrorKind};

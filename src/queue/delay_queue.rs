@@ -122,9 +122,13 @@ impl<T: Send + 'static> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// [`Shutdown`](ScheduleError::Shutdown) after a shutdown of the service or a [`close`](Self::close), [`Full`](ScheduleError::Full) at
-    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`](ScheduleError::OutOfMemory) if the system has
-    /// no memory for the value's timer. The error returns the value.
+    /// [`Shutdown`] after a shutdown of the service or a [`close`](Self::close), [`Full`] at
+    /// [`max_pending`](crate::Builder::max_pending), and [`OutOfMemory`] if the system has no memory for the value's timer.
+    /// The error returns the value.
+    ///
+    /// [`Full`]: crate::ScheduleErrorKind::Full
+    /// [`OutOfMemory`]: crate::ScheduleErrorKind::OutOfMemory
+    /// [`Shutdown`]: crate::ScheduleErrorKind::Shutdown
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
@@ -151,10 +155,9 @@ impl<T: Send + 'static> DelayQueue<T> {
     ///
     /// ```
     /// use corewheel::{DelayQueue, Timer};
-    /// use std::time::Instant;
     /// let timer = Timer::new()?;
     /// let queue = DelayQueue::new(&timer);
-    /// queue.push_at(Instant::now(), 7)?;
+    /// queue.push_at(timer.now(), 7)?;
     /// assert_eq!(queue.pop().map(|due| due.value), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -315,7 +318,52 @@ impl<T: Send + 'static> DelayQueue<T> {
         self.len() == 0
     }
 
-    /// Closes the queue: each later [`push`](Self::push) is refused with [`Shutdown`](ScheduleError::Shutdown).
+    /// Returns the present of the queue's timer, as [`Timer::now`](crate::Timer::now) does: in [virtual
+    /// time](crate::ManualClock), where the clock stands. A deadline for [`push_at`](Self::push_at) counts from it. Wait-free
+    /// in real time.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, Timer};
+    /// use std::time::Duration;
+    /// fn retry(queue: &DelayQueue<&'static str>) -> Result<(), Box<dyn std::error::Error>> {
+    ///     queue.push_at(queue.now() + Duration::from_secs(5), "a job")?;
+    ///     Ok(())
+    /// }
+    /// retry(&DelayQueue::new(&Timer::new()?))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.shared.ticks().now()
+    }
+
+    /// Returns the earliest [deadline](Expired::deadline) of a value in the queue, whether that is due or not. Returns `None`
+    /// if the queue is empty.
+    ///
+    /// A value whose `push` has not returned may not be seen yet. A value that never becomes due counts with an instant a
+    /// hundred years ahead.
+    ///
+    /// For diagnosis and tests: looks at each value, in linear time, under the lock of the queue's list. So `push`, `remove`
+    /// and consumers may wait for some 10 ms while a million values are in. A driver does not wait.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// assert_eq!(queue.next_deadline(), None);
+    /// queue.push(Duration::from_secs(60), "later")?;
+    /// let first = queue.push(Duration::from_secs(5), "soon")?;
+    /// assert_eq!(queue.next_deadline(), Some(queue.now() + Duration::from_secs(5)));
+    /// first.remove();
+    /// assert_eq!(queue.next_deadline(), Some(queue.now() + Duration::from_secs(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.shared.live()?.min(|item| self.shared.deadline_of(item))
+    }
+
+    /// Closes the queue: each later [`push`](Self::push) is refused with [`Shutdown`](crate::ScheduleErrorKind::Shutdown).
     ///
     /// What is in the queue comes out as before, when it is due. Then [`pop`](Self::pop) returns `None`, and consumers
     /// that wait are woken. [`drain`](Self::drain) after the close ends the queue at once. A push that is in progress

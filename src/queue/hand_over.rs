@@ -194,6 +194,12 @@ impl<T, H> HandOver<T, H> {
         lock(&self.members).len()
     }
 
+    /// Returns the least that `of` returns for a listed item whose value has not come out. `of` runs under the lock of the
+    /// members, and must be no foreign code.
+    pub(crate) fn min<K: Ord>(&self, of: impl Fn(&Item<T, H>) -> K) -> Option<K> {
+        lock(&self.members).0.iter().filter(|item| !item.is_claimed()).map(|item| of(item)).min()
+    }
+
     fn is_over(&self) -> bool {
         self.timers.load(Ordering::Relaxed) == QUEUE_CLOSED
     }

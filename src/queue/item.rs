@@ -52,6 +52,15 @@ impl<T, H> Item<T, H> {
     }
 }
 
+impl<T, P: Copy, H> Item<(T, P), H> {
+    /// Returns what is stored beside the value, also once that is taken.
+    pub(super) fn beside(&self) -> P {
+        // SAFETY: the `P` is initialised, because `new` writes it, nothing writes it again, and the read in `claim` leaves
+        // the bits of a `Copy` type valid. No reference is made, as the `T` beside it may be uninitialised.
+        self.value.with(|cell| unsafe { (&raw const (*(*cell).as_ptr()).1).read() })
+    }
+}
+
 impl<T, H> Drop for Item<T, H> {
     fn drop(&mut self) {
         drop(self.claim());

@@ -9,7 +9,7 @@ use crate::sync::{Arc, Ordering};
 const RETAINED: usize = 1024;
 
 /// A list in no order. Each item knows its index.
-pub(super) struct Members<T, H>(Vec<Arc<Item<T, H>>>);
+pub(super) struct Members<T, H>(pub(super) Vec<Arc<Item<T, H>>>);
 
 impl<T, H> Members<T, H> {
     pub(super) fn new() -> Self {

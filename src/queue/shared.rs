@@ -18,7 +18,7 @@ use super::key::DelayKey;
 use super::line::{Consumer, TaskOrThread};
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
 use crate::engine::entry::{Callback, CallbackKind};
-use crate::error::ScheduleError;
+use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::handle::TimerHandle;
 use crate::shard::Shard;
 use crate::timer::{QueueRef, Timer};
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Shared<T> {
     pub(super) fn new(timer: &Timer) -> Self {
         let (service, shards) = timer.shards();
         let shard = shards[0].clone();
-        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(|| act(waker))));
+        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(None, false, || act(waker))));
         timer.add_queue(Arc::downgrade(&values));
         Self { values, service, shards: shards.into(), next: AtomicUsize::new(0) }
     }
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Shared<T> {
         let entered = if self.live().is_some() { Expiry::enter(&self.values, value) } else { Err(value) };
         let (item, expiry) = entered.map_err(|(value, _)| {
             Shard::reject(self.service, choose);
-            ScheduleError::Shutdown(value)
+            ScheduleError::new(ScheduleErrorKind::Shutdown, value)
         })?;
         let callback = Callback::value::<_, T>(move |tick, deliveries| expiry.deliver(tick, deliveries));
         let callback = ManuallyDrop::new(callback);
@@ -88,11 +88,16 @@ impl<T: Send + 'static> Shared<T> {
     /// Takes all values, except those whose push has not returned.
     pub(super) fn drain(&self) -> impl Iterator<Item = (Instant, T)> {
         let drained = self.live().map(|values| values.drain());
-        drained.into_iter().flatten().map(|((value, pushed), item)| {
-            let handle = item.handle.get().expect("set before the item is listed");
-            handle.cancel();
-            (self.deadline(pushed, handle.exact(), handle.last_tick()), value)
+        drained.into_iter().flatten().map(|((value, _), item)| {
+            item.handle.get().map(TimerHandle::cancel);
+            (self.deadline_of(&item), value)
         })
+    }
+
+    /// Returns the last deadline of a listed item.
+    pub(super) fn deadline_of(&self, item: &Value<T>) -> Instant {
+        let handle = item.handle.get().expect("set before the item is listed");
+        self.deadline(item.beside(), handle.exact(), handle.last_tick())
     }
 
     /// Takes the first value that is due, with its deadline, as [`HandOver::poll`] does. In the child of a fork, the queue
@@ -124,7 +129,7 @@ impl<T: Send + 'static> Drop for Shared<T> {
         if self.live().is_none() {
             return mem::forget(self.values.clone());
         }
-        self.drain().for_each(|(_, value)| self.shards[0].catch_panic(|| drop(value)));
+        self.drain().for_each(|(_, value)| self.shards[0].catch_panic(None, false, || drop(value)));
     }
 }
 

@@ -15,7 +15,6 @@ use std::thread;
 
 use super::shard::Shard;
 use crate::engine::entry::{CallbackKind, DISPATCHED, RUNNING, State};
-use crate::engine::run::catch_panic;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. A shutdown calls this, or a driver that has panicked. See
@@ -37,7 +36,7 @@ impl Shard {
     pub(crate) fn claim_of(&self, kind: CallbackKind) {
         self.core.claim_of(kind, self.ticks.now_tick(), |state, callback| {
             self.count_claimed(state);
-            self.catch_panic(|| if kind == CallbackKind::Waker { callback.run() } else { drop(callback) });
+            self.catch_panic(None, true, || if kind == CallbackKind::Waker { callback.run() } else { drop(callback) });
         });
     }
 
@@ -70,12 +69,12 @@ impl Shard {
             text.unwrap_or("it did not say why")
         );
         // The drop of the payload may panic, too.
-        catch_panic(&self, || drop(payload));
+        self.catch_panic(None, true, || drop(payload));
         if this.settings.on_panic.is_none() {
             // Best effort: the process may have no standard error.
             let _ = writeln!(io::stderr(), "{message}");
         }
-        this.report_panic(Box::new(message));
+        this.report_panic(None, true, Box::new(message));
     }
 
     /// Drops the count of a closed shard that its handles share.

@@ -48,10 +48,11 @@ mod virtual_time;
 
 #[cfg(not(loom))]
 pub(crate) use self::{
+    hooks::OnPanic,
     raw_handle::RawHandle,
-    shard::{OnPanic, Shard, ShardSettings},
+    shard::{Shard, ShardSettings},
     sleep_entry::{Phase, SleepEntry},
     slow_hook::SlowHook,
 };
 #[cfg(not(loom))]
-pub use slow_hook::SlowCallback;
+pub use self::{hooks::Panicked, slow_hook::SlowCallback};

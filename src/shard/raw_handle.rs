@@ -96,7 +96,9 @@ impl Shard {
         thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
         if !cancelled.has(RUNNING) {
             // SAFETY: we own the callback, because our transition cleared `ARMED` and no worker runs the callback.
-            self.catch_panic(|| unsafe { entry.drop_callback() });
+            let table = unsafe { entry.vtable() };
+            // SAFETY: as above.
+            self.catch_panic(Some(table), true, || unsafe { entry.drop_callback() });
         }
         if cancelled.has(DISPATCHED) {
             self.finish_in_flight();
@@ -111,7 +113,7 @@ impl Shard {
         };
         thread_state::with(self, |thread| {
             self.notify_driver(thread, index, notice, deadline.tick, deadline.now);
-            thread.count(|counters| &counters.rearmed);
+            thread.count(|counters| &counters.resets);
         });
         true
     }

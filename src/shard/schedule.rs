@@ -21,7 +21,7 @@ use super::thread_state::{self, ThreadState};
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{CallbackKind, Data, Table};
 use crate::engine::memory::AllocError;
-use crate::error::ScheduleError;
+use crate::error::{ScheduleError, ScheduleErrorKind};
 
 impl Shard {
     /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::with_home`].
@@ -46,7 +46,7 @@ impl Shard {
             let this = unsafe { shard.as_ref() };
             if !this.acquire_permit() {
                 thread.count(|counters| &counters.rejected);
-                return Err(ScheduleError::Full(()));
+                return Err(ScheduleError::new(ScheduleErrorKind::Full, ()));
             }
             let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(thread, refusal))?;
             let entry = this.core.slab.get(index);
@@ -85,10 +85,11 @@ impl Shard {
     fn refused(&self, thread: &ThreadState, refusal: AllocError) -> ScheduleError<()> {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
-        match refusal {
-            AllocError::Closed => ScheduleError::Shutdown(()),
-            AllocError::NoMemory => ScheduleError::OutOfMemory(()),
-        }
+        let kind = match refusal {
+            AllocError::Closed => ScheduleErrorKind::Shutdown,
+            AllocError::NoMemory => ScheduleErrorKind::OutOfMemory,
+        };
+        ScheduleError::new(kind, ())
     }
 
     /// Counts a timer that the service refused, in the calling thread's home shard.

@@ -22,7 +22,6 @@
 //! thread may sum them at any time through the [registry](super::counter_registry). Ends are read before beginnings,
 //! for the reason given at `ShardStats::balanced`.
 
-use std::any::Any;
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, RefUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +32,7 @@ use crossbeam_utils::CachePadded;
 
 use super::counter_registry::{ListedCounters, Registry};
 use super::driver::ShardDriver;
+use super::hooks::OnPanic;
 use super::slow_hook::SlowHook;
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
@@ -53,11 +53,10 @@ const MIN_RETAINED: usize = 1 << 14;
 /// Number of ended threads whose counters are always retained: 4 KiB each for threads that have run callbacks.
 const RETAINED_COUNTERS: usize = 16;
 
-/// The user's hook `on_panic`, called with the payload of a panic.
-pub(crate) type OnPanic = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
-
 /// What a service sets for each of its shards.
 pub(crate) struct ShardSettings {
+    /// The index of the shard in its service.
+    pub(crate) index: usize,
     /// Number of timers that `max_pending` still permits, in all shards of the service.
     pub(crate) permits: Option<Arc<AtomicUsize>>,
     pub(crate) on_panic: Option<Arc<OnPanic>>,
@@ -186,6 +185,6 @@ impl RefUnwindSafe for Entry {}
 impl Default for ShardSettings {
     /// No limit and no hooks, and an executor with threads of its own.
     fn default() -> Self {
-        Self { permits: None, on_panic: None, on_slow: None, needs_this_thread: Box::new(|| false) }
+        Self { index: 0, permits: None, on_panic: None, on_slow: None, needs_this_thread: Box::new(|| false) }
     }
 }

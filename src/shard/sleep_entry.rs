@@ -134,7 +134,7 @@ impl SleepEntry {
         let Some(cancelled) = entry.cancel() else { return self.ended(deadline) };
         // SAFETY: we own the callback, because this call ended the timer. It does not run, because a waker that runs is
         // not armed.
-        shard.catch_panic(|| unsafe { entry.drop_callback() });
+        shard.catch_panic(None, true, || unsafe { entry.drop_callback() });
         if waker.is_none() {
             // It was armed, so it is due. The waker is not called: this counts as a completed timer, but not as a run.
             shard.count_completed();
@@ -160,7 +160,7 @@ impl SleepEntry {
                 if !is_new {
                     shard.count_completed();
                 }
-                shard.catch_panic(|| drop(waker));
+                shard.catch_panic(None, true, || drop(waker));
                 return self.at_shutdown;
             }
         };

@@ -52,20 +52,18 @@ pub struct SlowCallback {
 #[derive(Clone)]
 pub(crate) struct SlowHook {
     pub(crate) over: Duration,
-    /// The index of the shard whose runs it is called for.
-    pub(crate) shard: usize,
     pub(crate) call: Arc<dyn Fn(SlowCallback) + Send + Sync>,
 }
 
 impl SlowHook {
     pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
         let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(call);
-        Self { over, shard: 0, call: call.into() }
+        Self { over, call: call.into() }
     }
 
     /// Begins to measure a run. Returns the present, and the report, in which the caller fills in how long it took.
-    pub(super) fn begin(&self, late: Duration, callback: &'static str) -> (Instant, SlowCallback) {
-        (Instant::now(), SlowCallback { took: Duration::ZERO, late, shard: self.shard, callback })
+    pub(super) fn begin(late: Duration, shard: usize, callback: &'static str) -> (Instant, SlowCallback) {
+        (Instant::now(), SlowCallback { took: Duration::ZERO, late, shard, callback })
     }
 
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
@@ -86,9 +84,8 @@ mod tests {
     fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
         let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap());
-        let hook = SlowHook { shard: 7, ..hook };
         let report = |nanos| {
-            let (_, run) = hook.begin(Duration::from_millis(9), "a closure");
+            let (_, run) = SlowHook::begin(Duration::from_millis(9), 7, "a closure");
             hook.report(SlowCallback { took: Duration::from_nanos(nanos), ..run });
             receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard, slow.callback)).ok()
         };

@@ -21,7 +21,7 @@ pub(crate) struct ThreadCounters {
     pub(crate) completed: Counter,
     pub(crate) cancelled: Counter,
     pub(crate) unfired: Counter,
-    pub(crate) rearmed: Counter,
+    pub(crate) resets: Counter,
     pub(crate) enqueued: Counter,
     pub(crate) panicked: Counter,
     pub(crate) rejected: Counter,
@@ -60,7 +60,7 @@ impl ThreadCounters {
         sum.fired += fired;
         // Wraps: a run that fires among these counters may return among those of destroyed thread-locals.
         sum.running = sum.running.wrapping_add(fired.wrapping_sub(returned));
-        sum.rearmed += self.rearmed.get();
+        sum.resets += self.resets.get();
         sum.enqueued += self.enqueued.get();
         sum.panicked += self.panicked.get();
         sum.rejected += self.rejected.get();

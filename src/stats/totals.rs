@@ -47,8 +47,8 @@ pub struct Stats {
     pub unfired: u64,
     /// Timers that have not ended. A repeating timer is pending during its runs, too.
     pub pending: u64,
-    /// Resets that found their timer pending.
-    pub rearmed: u64,
+    /// Calls of [`reset`](crate::TimerHandle::reset) that found their timer pending, and the like of futures and queues.
+    pub resets: u64,
     /// Timers that entered the intake of a shard by a call: a `schedule`, a `push`, a `reset`, or the poll of a sleep.
     ///
     /// Each of these gives a driver work. A timer whose entry is re-armed in place does not count, and neither does a
@@ -98,7 +98,7 @@ pub struct ShardStats {
     pub cancelled: u64,
     pub unfired: u64,
     pub pending: u64,
-    pub rearmed: u64,
+    pub resets: u64,
     pub enqueued: u64,
     pub panicked: u64,
     pub rejected: u64,
@@ -215,7 +215,7 @@ macro_rules! for_all {
     };
 }
 
-for_all!(scheduled fired completed cancelled unfired pending rearmed enqueued panicked rejected wakeups running);
+for_all!(scheduled fired completed cancelled unfired pending resets enqueued panicked rejected wakeups running);
 
 impl AddAssign<&ShardStats> for ShardStats {
     fn add_assign(&mut self, other: &ShardStats) {

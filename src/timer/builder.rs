@@ -1,6 +1,5 @@
 //! The settings of a [`Timer`].
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use super::timer::Timer;
 use crate::clock::ManualClock;
 use crate::error::BuildError;
 use crate::executor::Executor;
-use crate::shard::{OnPanic, SlowCallback, SlowHook};
+use crate::shard::{OnPanic, Panicked, SlowCallback, SlowHook};
 
 /// The default tick of a real clock.
 const TICK: Duration = Duration::from_micros(20);
@@ -41,7 +40,7 @@ const MAX_SHARDS: usize = 1 << 16;
 ///     .executor(Executor::Inline)
 ///     .max_pending(1_000_000)
 ///     .thread_name("timeouts")
-///     .on_panic(|_| eprintln!("a timeout handler panicked"))
+///     .on_panic(|panicked| eprintln!("{panicked}"))
 ///     .build()?;
 /// # drop(timer);
 /// # Ok::<(), corewheel::BuildError>(())
@@ -225,7 +224,7 @@ impl Builder {
 
     /// Sets the maximum number of pending timers. Default: unbounded.
     ///
-    /// A timer beyond the limit is refused with [`ScheduleError::Full`](crate::ScheduleError::Full). The limit is
+    /// A timer beyond the limit is refused with [`ScheduleErrorKind::Full`](crate::ScheduleErrorKind::Full). The limit is
     /// exact. It costs each timer two atomic steps on a number that all threads share. A repeating timer counts as one
     /// until it ends, and a value of a [`DelayQueue`](crate::DelayQueue) until it is due. Futures do not count.
     ///
@@ -283,7 +282,7 @@ impl Builder {
         Self { thread_name: prefix.into(), ..self }
     }
 
-    /// Calls `hook` with the payload of each panic that the timer catches while it exists.
+    /// Calls `hook` with each panic that the timer catches while it exists: what has [panicked](Panicked), and how.
     ///
     /// These are panics of a callback, of the drop of a callback, of a waker, of the drop of a queue's value, of the
     /// [slow hook](Self::on_slow), of a [custom executor](Executor::Custom), and of work that a callback has given to
@@ -292,7 +291,7 @@ impl Builder {
     ///
     /// A panic of a driver thread is a defect of corewheel. The hook then receives a `String` that says so; without a
     /// hook, this text goes to the standard error. The driver's shard is shut down, and other shards go on. The closed
-    /// shard refuses new timers with [`Shutdown`](crate::ScheduleError::Shutdown), and its sleeps complete. Its
+    /// shard refuses new timers with [`Shutdown`](crate::ScheduleErrorKind::Shutdown), and its sleeps complete. Its
     /// callbacks do not run; the [`shutdown`](crate::Timer::shutdown) of the timer returns them. Values of delay queues
     /// that it had stay in their queues.
     ///
@@ -303,19 +302,14 @@ impl Builder {
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder()
     ///     .clock(clock.clone())
-    ///     .on_panic(move |payload| {
-    ///         // A literal is a `&str`, a message with arguments a `String`.
-    ///         let literal = payload.downcast_ref::<&str>().map(|message| message.to_string());
-    ///         let message = literal.or_else(|| payload.downcast_ref::<String>().cloned());
-    ///         sender.send(message.unwrap_or("no message".to_owned())).unwrap();
-    ///     })
+    ///     .on_panic(move |panicked| sender.send(panicked.to_string()).unwrap())
     ///     .build()?;
     /// timer.schedule(Duration::from_secs(1), || panic!("defect {}", 17))?;
     /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(receiver.recv()?, "defect 17");
+    /// assert!(receiver.recv()?.ends_with("{{closure}} has panicked: defect 17"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn on_panic(self, hook: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static) -> Self {
+    pub fn on_panic(self, hook: impl Fn(Panicked) + Send + Sync + 'static) -> Self {
         let hook: Box<OnPanic> = Box::new(hook);
         Self { on_panic: Some(hook.into()), ..self }
     }

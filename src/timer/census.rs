@@ -13,7 +13,7 @@ use crate::future::Sleep;
 /// The pending timers of one origin, in a [census](Timer::census).
 ///
 /// ```
-/// use corewheel::{Group, GroupKind, ManualClock, Timer};
+/// use corewheel::{Group, TimerKind, ManualClock, Timer};
 /// use std::time::Duration;
 /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
 /// for seconds in [10, 30, 20] {
@@ -21,7 +21,7 @@ use crate::future::Sleep;
 /// }
 /// let Some(Group { name, kind, pending, earliest, latest, .. }) = timer.census().pop() else { panic!() };
 /// assert!(name.ends_with("{{closure}}"), "{name}");
-/// assert_eq!((kind, pending, latest - earliest), (GroupKind::Callback, 3, Duration::from_secs(20)));
+/// assert_eq!((kind, pending, latest - earliest), (TimerKind::Callback, 3, Duration::from_secs(20)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Group {
     /// timers; that of the value, for a [`DelayQueue`](crate::DelayQueue); or that of [`Sleep`], for all futures.
     pub name: &'static str,
     /// What the timers do when they are due.
-    pub kind: GroupKind,
+    pub kind: TimerKind,
     /// How many of them are pending.
     pub pending: u64,
     /// The earliest of their deadlines, each rounded up to the service's tick. During a run of a repeating timer, its
@@ -41,28 +41,28 @@ pub struct Group {
     pub latest: Instant,
 }
 
-/// What the timers of a [`Group`] do when they are due.
+/// What a timer does when it is due: of those of a [`Group`], or of an [`UnfiredTimer`](crate::UnfiredTimer).
 ///
 /// ```
-/// use corewheel::{DelayQueue, GroupKind, ManualClock, Timer};
+/// use corewheel::{DelayQueue, TimerKind, ManualClock, Timer};
 /// use std::time::Duration;
 /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
 /// let queue = DelayQueue::new(&timer);
 /// queue.push(Duration::from_secs(1), "a job")?;
-/// assert_eq!(timer.census()[0].kind, GroupKind::Value);
+/// assert_eq!(timer.census()[0].kind, TimerKind::Value);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum GroupKind {
-    /// They run a callback once.
+pub enum TimerKind {
+    /// It runs a callback once.
     Callback,
-    /// They run a callback again and again.
+    /// It runs a callback again and again.
     Repeating,
-    /// They complete a future: a [`Sleep`], a [`Timeout`](crate::Timeout) or a tick of an
+    /// It completes a future: a [`Sleep`], a [`Timeout`](crate::Timeout) or a tick of an
     /// [`Interval`](crate::Interval).
     Sleep,
-    /// They make a value of a [`DelayQueue`](crate::DelayQueue) due.
+    /// It makes a value of a [`DelayQueue`](crate::DelayQueue) due.
     Value,
 }
 
@@ -109,10 +109,10 @@ impl Timer {
             .into_iter()
             .map(|((name, kind), (pending, earliest, latest))| {
                 let (name, kind) = match kind {
-                    CallbackKind::Once => (name, GroupKind::Callback),
-                    CallbackKind::Periodic => (name, GroupKind::Repeating),
-                    CallbackKind::Waker => (any::type_name::<Sleep>(), GroupKind::Sleep),
-                    CallbackKind::Value => (name, GroupKind::Value),
+                    CallbackKind::Once => (name, TimerKind::Callback),
+                    CallbackKind::Periodic => (name, TimerKind::Repeating),
+                    CallbackKind::Waker => (any::type_name::<Sleep>(), TimerKind::Sleep),
+                    CallbackKind::Value => (name, TimerKind::Value),
                 };
                 Group { name, kind, pending, earliest, latest }
             })

@@ -33,7 +33,7 @@ use crate::drive::ProgramLoop;
 /// use std::{thread, time::{Duration, Instant}};
 ///
 /// let timer = Timer::builder().executor(Executor::Inline).build()?;
-/// let mut driver = timer.take_driver().expect("no loop of this thread has it yet");
+/// let mut driver = timer.take_driver().expect("a real clock, and no loop of this thread has it yet");
 /// timer.schedule(Duration::from_millis(5), || println!("on this thread"))?;
 ///
 /// let mut expired = 0;

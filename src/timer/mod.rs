@@ -6,7 +6,7 @@
 //! | `builder`  | the settings, and the building of a timer from them               |
 //! | `census`   | what is pending, by what armed it                                 |
 //! | `driver`   | `Driver`: the program's own loop drives a shard                   |
-//! | `schedule` | schedules callbacks: one-shot, fixed rate, fixed delay, recurring |
+//! | `schedule` | schedules callbacks: one-shot, and periodic in four ways           |
 //! | `queues`   | the delay queues of a timer, which its shutdown closes            |
 //! | `sleep`    | makes futures                                                     |
 //! | `interval` | `Interval`: ticks for tasks to await, which keep the service alive |
@@ -30,7 +30,7 @@ mod timer;
 mod unfired;
 
 pub use builder::Builder;
-pub use census::{Group, GroupKind};
+pub use census::{Group, TimerKind};
 pub use driver::Driver;
 pub use interval::{Interval, MissedTickBehavior};
 pub(crate) use queues::QueueRef;

@@ -8,6 +8,7 @@
 //! | fixed rate  | one period after the deadline of the last run                   |
 //! | fixed delay | one delay after the end of the last run                         |
 //! | recurring   | at the instant that the callback returns; `None` ends the timer |
+//! | with delays | the returned time after the end of the last run; `None` ends it |
 
 use std::any;
 use std::time::Instant;

@@ -7,7 +7,7 @@ use super::periodic::Periodic;
 use super::timer::Timer;
 use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{Callback, CallbackKind, Data};
-use crate::error::ScheduleError;
+use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::handle::TimerHandle;
 
 impl Timer {
@@ -24,26 +24,10 @@ impl Timer {
     /// are pending, or if the system has no memory for it. The error returns `f`. A closure that needs a `Box` is not
     /// refused: without memory for that, the process ends.
     ///
-    /// # Two errors of the compiler
+    /// # Expected `()`, found `Result`
     ///
-    /// - `?` into an `anyhow::Error`, or into a `Box<dyn Error + Send + Sync>`, fails for a closure that is not `Sync`,
-    ///   because the error has the closure. Drop it by [`without_closure`](ScheduleError::without_closure).
-    /// - `|| sender.send(x)` *expected `()`, found `Result`*: a callback returns nothing. Ignore the result, or unwrap it.
-    ///   [`on_panic`](crate::Builder::on_panic) receives the panic.
-    ///
-    /// ```
-    /// use corewheel::Timer;
-    /// use std::{error::Error, sync::mpsc, time::Duration};
-    /// fn start(timer: &Timer) -> Result<(), Box<dyn Error + Send + Sync>> {
-    ///     let (sender, receiver) = mpsc::channel(); // the receiver is not `Sync`
-    ///     let forward = move || _ = receiver.recv();
-    ///     timer.schedule(Duration::from_secs(1), forward).map_err(|error| error.without_closure())?;
-    ///     timer.schedule(Duration::from_secs(1), move || _ = sender.send("x"))?; // not `|| sender.send("x")`
-    ///     Ok(())
-    /// }
-    /// start(&Timer::new()?)?;
-    /// # Ok::<(), Box<dyn Error + Send + Sync>>(())
-    /// ```
+    /// The compiler says so of `|| sender.send(x)`, because a callback returns nothing. Ignore the result, as in
+    /// `|| _ = sender.send(x)`, or unwrap it. [`on_panic`](crate::Builder::on_panic) receives the panic.
     ///
     /// # Example
     ///
@@ -100,7 +84,7 @@ impl Timer {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule). Refuses a `period` of zero with
-    /// [`ZeroPeriod`](crate::ScheduleError::ZeroPeriod).
+    /// [`ZeroPeriod`](ScheduleErrorKind::ZeroPeriod).
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};
@@ -126,7 +110,7 @@ impl Timer {
     {
         if period.is_zero() {
             self.0.reject();
-            return Err(ScheduleError::ZeroPeriod(f));
+            return Err(ScheduleError::new(ScheduleErrorKind::ZeroPeriod, f));
         }
         let first = self.0.ticks.after(initial_delay);
         self.periodic(first, f, move |f, deadline, ticks| {
@@ -172,7 +156,8 @@ impl Timer {
         })
     }
 
-    /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`.
+    /// Schedules `f` to run at `first`, then at each instant that `f` returns; ends on `None`. For pauses instead of
+    /// instants, see [`schedule_with_delays`](Self::schedule_with_delays).
     ///
     /// `f` receives the deadline of the run. A deadline in the past means as soon as the executor is free. The timer
     /// also ends when it is cancelled, or when `f` panics. A [`reset`](TimerHandle::reset) during a run wins over the
@@ -201,6 +186,39 @@ impl Timer {
         F: FnMut(Instant) -> Option<Instant> + Send + 'static,
     {
         self.periodic(self.0.ticks.at(first), f, |f, deadline, ticks| f(deadline).map(|next| ticks.at(next)))
+    }
+
+    /// Schedules `f` to run after `first`, then each time so long after the end of a run as that run has returned; ends on
+    /// `None`.
+    ///
+    /// For a loop whose pauses change, such as one with a backoff. A pause of zero means as soon as the executor is free,
+    /// and one too long to represent means never. The timer also ends when it is cancelled, or when `f` panics. A
+    /// [`reset`](TimerHandle::reset) during a run wins over the pause or the `None` that this run returns, but not over its
+    /// panic.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// ```
+    /// use corewheel::{ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// fn connect() -> bool {
+    ///     false
+    /// }
+    /// // At once, then again after 1, 2, 4 and 8 seconds.
+    /// let mut pauses = (0..4).map(|tries| Duration::from_secs(1 << tries));
+    /// timer.schedule_with_delays(Duration::ZERO, move || if connect() { None } else { pauses.next() })?;
+    /// clock.advance(Duration::from_secs(1 + 2 + 4 + 8));
+    /// assert_eq!((timer.stats().fired, timer.len()), (5, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_with_delays<F>(&self, first: Duration, f: F) -> Result<TimerHandle, ScheduleError<F>>
+    where
+        F: FnMut() -> Option<Duration> + Send + 'static,
+    {
+        self.periodic(self.0.ticks.after(first), f, |f, _, ticks| f().map(|pause| ticks.after(pause)))
     }
 
     #[inline]

@@ -41,11 +41,11 @@ use crate::engine::call_stack;
 use crate::engine::entry::{CLAIMED, Callback, CallbackKind, Data, Table};
 use crate::engine::gate::Gate;
 use crate::engine::memory::Slab;
-use crate::error::{BuildError, ScheduleError};
+use crate::error::{BuildError, ScheduleError, ScheduleErrorKind};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
 use crate::handle::TimerHandle;
-use crate::shard::{Shard, ShardSettings, SleepEntry, SlowHook, thread_state};
+use crate::shard::{Shard, ShardSettings, SleepEntry, thread_state};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
@@ -94,7 +94,7 @@ impl Service {
         let (dispatcher, pool) = match builder.executor {
             Executor::Pool { threads } => {
                 let reporter = reporter.clone();
-                let on_panic = move |payload| Shard::report_panic_if_alive(reporter.get(), payload);
+                let on_panic = move |payload| Shard::report_panic_if_alive(reporter.get(), false, payload);
                 let pool = Pool::start(threads, builder.max_extra_threads, &builder.thread_name, on_panic)?;
                 (Dispatcher::Own(pool.clone()), Some(pool))
             }
@@ -113,9 +113,10 @@ impl Service {
         let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, gate, |index, wakeup| {
             let (slab, levels) = memory.next().expect("one for each shard");
             let settings = ShardSettings {
+                index,
                 permits: permits.clone(),
                 on_panic: builder.on_panic.clone(),
-                on_slow: builder.on_slow.clone().map(|hook| SlowHook { shard: index, ..hook }),
+                on_slow: builder.on_slow.clone(),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
             };
             let shard = Shard::new(slab, levels, wakeup, ticks.clone(), settings);
@@ -167,7 +168,7 @@ impl Service {
     ) -> Result<TimerHandle, ScheduleError<()>> {
         if self.is_closed() {
             self.reject();
-            return Err(ScheduleError::Shutdown(()));
+            return Err(ScheduleError::new(ScheduleErrorKind::Shutdown, ()));
         }
         let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, kind, write)?;
         // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
@@ -305,13 +306,14 @@ impl Drop for Service {
                 if self.reports_dropped {
                     *dropped.entry(callback.type_name()).or_default() += 1;
                 }
-                self.shards[0].catch_panic(|| drop(callback));
+                self.shards[0].catch_panic(Some(callback.vtable), false, || drop(callback));
             },
         );
         if let Some((most, _)) = dropped.iter().max_by_key(|&(_, number)| number) {
             let number: u64 = dropped.values().sum();
             let what = format!("pending callbacks: {number}, most often `{most}`");
-            self.shards[0].catch_panic(|| eprintln!("corewheel: the drop of the last `Timer` drops {what}"));
+            self.shards[0]
+                .catch_panic(None, false, || eprintln!("corewheel: the drop of the last `Timer` drops {what}"));
         }
     }
 }

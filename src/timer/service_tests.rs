@@ -74,8 +74,9 @@ fn timer_that_reports(shards: usize, executor: Executor) -> (Timer, ManualClock,
     let clock = ManualClock::new();
     let (sender, reports) = mpsc::channel();
     let sender: Mutex<Sender<String>> = Mutex::new(sender);
-    let report = move |payload: Box<dyn std::any::Any + Send>| {
-        sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
+    let report = move |panicked: crate::Panicked| {
+        assert_eq!(panicked.callback, None);
+        sender.lock().unwrap().send(*panicked.payload.downcast().unwrap()).unwrap();
     };
     let builder = Timer::builder().clock(clock.clone()).shards(shards).executor(executor).on_panic(report);
     (builder.build().unwrap(), clock, reports)
@@ -185,8 +186,9 @@ fn a_driver_that_panics_leaves_the_checks_to_a_thread() {
 fn a_driver_that_panics_under_load_closes_its_shard() {
     let (sender, reports) = mpsc::channel();
     let sender: Mutex<Sender<String>> = Mutex::new(sender);
-    let report = move |payload: Box<dyn std::any::Any + Send>| {
-        sender.lock().unwrap().send(*payload.downcast().unwrap()).unwrap();
+    let report = move |panicked: crate::Panicked| {
+        assert_eq!(panicked.callback, None);
+        sender.lock().unwrap().send(*panicked.payload.downcast().unwrap()).unwrap();
     };
     let executor = Executor::Pool { threads: 1 };
     let timer = Timer::builder().shards(1).executor(executor).on_panic(report).build().unwrap();

@@ -238,7 +238,7 @@ impl Timer {
     /// timeout.reset(Duration::from_secs(2));
     /// timeout.cancel();
     /// let stats = timer.stats();
-    /// assert_eq!((stats.scheduled, stats.rearmed, stats.cancelled), (1, 1, 1));
+    /// assert_eq!((stats.scheduled, stats.resets, stats.cancelled), (1, 1, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> Stats {

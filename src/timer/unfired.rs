@@ -5,8 +5,9 @@ use std::iter::FusedIterator;
 use std::time::Instant;
 use std::vec;
 
+use super::census::TimerKind;
 use crate::clock::Ticks;
-use crate::engine::entry::Callback;
+use crate::engine::entry::{Callback, CallbackKind};
 
 /// The callbacks of the timers that were pending when their [`Timer`](crate::Timer) was shut down, in the order of
 /// their deadlines.
@@ -95,14 +96,33 @@ impl UnfiredTimer {
     pub fn callback(&self) -> &'static str {
         self.callback.type_name()
     }
+
+    /// Returns whether the callback was to run once, [`Callback`](TimerKind::Callback), or again and again,
+    /// [`Repeating`](TimerKind::Repeating).
+    ///
+    /// ```
+    /// use corewheel::{Timer, TimerKind};
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let minute = Duration::from_secs(60);
+    /// timer.schedule(minute, || println!("saved"))?;
+    /// timer.schedule_at_fixed_rate(minute, minute, || println!("a report"))?;
+    /// // The last save, but no further report.
+    /// let once = timer.shutdown().filter(|unfired| unfired.kind() == TimerKind::Callback);
+    /// assert_eq!(once.map(|unfired| unfired.run()).count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn kind(&self) -> TimerKind {
+        if self.callback.kind() == CallbackKind::Periodic { TimerKind::Repeating } else { TimerKind::Callback }
+    }
 }
 
 impl fmt::Debug for UnfiredTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let callback = self.callback();
         f.debug_struct("UnfiredTimer")
             .field("deadline", &self.deadline)
-            .field("callback", &callback)
+            .field("kind", &self.kind())
+            .field("callback", &self.callback())
             .finish_non_exhaustive()
     }
 }

@@ -123,7 +123,7 @@ fn a_reset_rearms_in_place() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(boxed.as_mut().poll(&mut context).is_pending());
     timer.reset(&mut boxed, clock.now() + 2 * SEC);
-    assert_eq!((timer.stats().scheduled, timer.stats().rearmed), (1, 1));
+    assert_eq!((timer.stats().scheduled, timer.stats().resets), (1, 1));
     assert_eq!(boxed.as_mut().downcast_mut_pin::<Sleep>().unwrap().deadline(), clock.now() + 2 * SEC);
     clock.advance(SEC);
     assert!(boxed.as_mut().poll(&mut context).is_pending());
@@ -170,8 +170,8 @@ fn a_reset_of_another_timers_sleep_moves_it_to_the_timer_that_resets() {
         assert!(sleep.as_mut().poll(&mut context).is_ready());
     }
     let (stats, others) = (timer.stats(), other.stats());
-    assert_eq!((stats.scheduled, stats.rearmed, stats.completed), (3, 3, 3));
-    assert_eq!((others.scheduled, others.rearmed), (1, 0));
+    assert_eq!((stats.scheduled, stats.resets, stats.completed), (3, 3, 3));
+    assert_eq!((others.scheduled, others.resets), (1, 0));
     // It outlasts a shutdown of its new timer, as any sleep of hyper's.
     let mut sleep = hyper::rt::Timer::sleep(&Timer::new().unwrap(), HOUR);
     timer.reset(&mut sleep, clock.now() + SEC);

@@ -57,7 +57,7 @@ fn the_recorder_receives_every_counter() {
         let mut all = recorded(&snapshotter);
         assert_eq!(all.len(), 14 + BUCKETS, "{all:?}");
         let mut value = |name: &str| all.remove(&(name.to_owned(), "shard=0".to_owned())).unwrap();
-        for (name, count) in [("scheduled", 6), ("fired", 5), ("completed", 5), ("rearmed", 1), ("cancelled", 0)] {
+        for (name, count) in [("scheduled", 6), ("fired", 5), ("completed", 5), ("resets", 1), ("cancelled", 0)] {
             assert_eq!(value(&format!("corewheel_{name}_total")), DebugValue::Counter(count), "{name}");
         }
         assert_eq!(value("corewheel_pending"), DebugValue::Gauge(1.0.into()));

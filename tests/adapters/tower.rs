@@ -48,6 +48,30 @@ fn a_call_that_ends_in_time_is_unchanged() {
 }
 
 #[test]
+fn each_request_has_the_limit_that_the_layer_takes_from_it() {
+    let (timer, clock) = in_virtual_time();
+    let never = service_fn(|_: u64| future::pending::<Result<(), io::Error>>());
+    let layer = TimeoutLayer::with(timer.clone(), |&seconds: &u64| Duration::from_secs(seconds));
+    let mut service = layer.clone().layer(never);
+    let polled = |seconds| {
+        let mut call = Box::pin(service.call(seconds));
+        move || call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    };
+    let [mut five, mut two, mut zero] = [5, 2, 0].map(polled);
+    assert!(five().is_pending() && two().is_pending());
+    let elapsed =
+        |polled: Poll<Result<(), BoxError>>| matches!(polled, Poll::Ready(Err(error)) if error.is::<Elapsed>());
+    assert!(elapsed(zero()));
+    clock.advance(2 * SEC - MS);
+    assert!(two().is_pending());
+    clock.advance(MS);
+    assert!(elapsed(two()) && five().is_pending());
+    clock.advance(3 * SEC);
+    assert!(elapsed(five()));
+    assert_balanced(&timer);
+}
+
+#[test]
 fn an_axum_router_times_out_slow_handlers() {
     let timer = Timer::new().unwrap();
     let sleeper = timer.clone();

@@ -26,9 +26,11 @@ pub fn on_manual_clock() -> (Builder, ManualClock) {
     (Timer::builder().clock(clock.clone()), clock)
 }
 
-/// Returns a timer on a manual clock, with one shard that runs callbacks inline and in order; and the clock.
+/// Returns a timer on a manual clock, with one shard that runs callbacks inline and in order; and the clock. A callback
+/// that panics fails the test.
 pub fn in_virtual_time() -> (Timer, ManualClock) {
     let (builder, clock) = on_manual_clock();
+    let clock = clock.propagate_panics();
     (builder.shards(1).executor(Executor::Inline).build().unwrap(), clock)
 }
 
@@ -344,7 +346,7 @@ pub fn assert_balanced(timer: &Timer) {
             );)*
         };
     }
-    assert_sums!(scheduled fired completed cancelled unfired pending rearmed panicked rejected wakeups);
+    assert_sums!(scheduled fired completed cancelled unfired pending resets panicked rejected wakeups);
 }
 
 /// Returns a callback that counts its runs.

@@ -159,7 +159,7 @@ fn storm(round: u64, length: Duration, executor: Executor) -> usize {
     let number = accepted().count();
     let unfired = sum(|report| report.unfired.len() as u64);
     assert_eq!((stats.scheduled, stats.pending), (number as u64, 0));
-    assert_eq!((stats.unfired, stats.rejected, stats.rearmed), (unfired, 8, sum(|report| report.resets)));
+    assert_eq!((stats.unfired, stats.rejected, stats.resets), (unfired, 8, sum(|report| report.resets)));
     assert_eq!(stats.cancelled, accepted().map(|timer| u64::from(timer.record.cancels.load(Ordering::SeqCst))).sum());
     assert_eq!(stats.fired, accepted().map(|timer| u64::from(timer.record.runs.load(Ordering::SeqCst))).sum());
     assert_eq!(stats.panicked, 0);

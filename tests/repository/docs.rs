@@ -194,6 +194,34 @@ fn examples_hide_nothing_that_a_reader_needs() {
     assert!(checked > 100, "{checked} hidden lines: too few to be all");
 }
 
+/// Where the time is virtual, `Instant::now()` is not the timer's: a deadline that an example computes by it would be due
+/// at once, or never.
+#[test]
+fn no_example_computes_a_deadline_by_the_real_clock() {
+    // To measure how long something took, and to wait beside a `Driver`, which no timer in virtual time has.
+    const MEASURES: [&str; 3] =
+        ["let start = Instant::now();", "send(Instant::now())", "duration_since(Instant::now())"];
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for path in pages(root()).into_iter().chain(files(&root().join("src"), "rs")) {
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        let mut in_example = false;
+        for line in fs::read_to_string(&path).unwrap().lines().map(str::trim) {
+            let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+            let text = if is_source { doc.unwrap_or_default() } else { line };
+            in_example ^= text.trim().starts_with("```");
+            if in_example && text.contains("Instant::now()") {
+                checked += 1;
+                if !MEASURES.iter().any(|measures| text.contains(measures)) {
+                    wrong.push(format!("{}: write `timer.now()` in {}", path.display(), text.trim()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 5, "{checked} lines: too few to be all");
+}
+
 /// In the pages that name tests: as `file::function`, `loom::file` or `loom::file::function`.
 #[test]
 fn every_named_test_exists() {

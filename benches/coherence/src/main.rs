@@ -63,13 +63,13 @@ use std::path::PathBuf;
 use clap::Parser;
 
 pub use clock::ManualClock;
-pub use error::{BuildError, ScheduleError};
+pub use error::{BuildError, ScheduleError, ScheduleErrorKind};
 pub use executor::{Execute, Executor};
 pub use future::{Elapsed, Sleep, Timeout};
 pub use handle::{CancelOnDrop, TimerHandle};
-pub use shard::SlowCallback;
+pub use shard::{Panicked, SlowCallback};
 pub use stats::{Lateness, ShardStats, Stats};
-pub use timer::{Builder, Interval, MissedTickBehavior, Timer, Unfired, UnfiredTimer, WeakTimer};
+pub use timer::{Builder, Interval, MissedTickBehavior, Timer, TimerKind, Unfired, UnfiredTimer, WeakTimer};
 pub use wheel::{Key, Wheel};
 
 use child::Running;

@@ -60,7 +60,7 @@ impl Armed {
             let id = hold.id;
             let sender = self.sender.clone();
             let fire = move || sender.send(Due { id, epoch }).unwrap_or(());
-            let handle = self.timer.schedule_at(at, fire).map_err(|refused| refused.without_closure())?;
+            let handle = self.timer.schedule_at(at, fire)?;
             if let Some(before) = entries.insert(id, Entry { hold, epoch, handle }) {
                 before.handle.cancel();
             }

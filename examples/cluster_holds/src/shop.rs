@@ -129,7 +129,7 @@ fn customers(settings: &Settings, timer: &Timer, sender: Sender<Request>) -> Res
         }
         (!ids.is_empty()).then(|| now + ARRIVALS)
     };
-    timer.schedule_recurring(start + ARRIVALS, arrive).map_err(|refused| refused.without_closure())?;
+    timer.schedule_recurring(start + ARRIVALS, arrive)?;
     Ok(())
 }
 

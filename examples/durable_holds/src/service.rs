@@ -110,7 +110,7 @@ fn customers(timer: &Timer, sender: Sender<Event>, mut ids: Range<u64>) -> Resul
         }
         (!ids.is_empty()).then(|| now + pause)
     };
-    timer.schedule_recurring(timer.now(), arrive).map_err(|refused| refused.without_closure())?;
+    timer.schedule_recurring(timer.now(), arrive)?;
     Ok(())
 }
 

@@ -266,7 +266,7 @@ fn run(args: &Args) -> Result<()> {
         }
     }
     let stats = timer.stats();
-    println!("\ncorewheel: {} timers, {} reset, {} fired", stats.scheduled, stats.rearmed, stats.fired);
+    println!("\ncorewheel: {} timers, {} reset, {} fired", stats.scheduled, stats.resets, stats.fired);
     println!("\nok: every answer came in time");
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(crate) enum CallbackKind {
 
 /// The closure of a timer, owned and type-erased.
 pub(crate) struct Callback {
-    pub(super) vtable: Table,
+    pub(crate) vtable: Table,
     pub(super) data: Data,
 }
 
@@ -70,6 +70,11 @@ impl VTable {
         // SAFETY: we own a valid `T`, by the contract of the field.
         let drop = |data: *mut Data| unsafe { data.cast::<T>().drop_in_place() };
         Self { run, drop, type_name, kind }
+    }
+
+    /// Returns the name of the closure's type, or `None` for a waker or a value of a queue.
+    pub(crate) fn closure_name(&self) -> Option<&'static str> {
+        matches!(self.kind, CallbackKind::Once | CallbackKind::Periodic).then(self.type_name)
     }
 
     /// Returns whether data of this table wakes the same task as `waker`.

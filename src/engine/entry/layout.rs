@@ -149,7 +149,7 @@ impl Entry {
     /// # Safety
     /// The entry must contain a callback, which the caller owns, or has armed.
     #[inline]
-    pub(super) unsafe fn vtable(&self) -> Table {
+    pub(crate) unsafe fn vtable(&self) -> Table {
         // Relaxed: the transition by which the caller has come to own the callback has acquired it.
         let vtable = self.vtable.load(Ordering::Relaxed);
         // SAFETY: it is a table, because a callback was written, by this function's contract. The compiler need not look.

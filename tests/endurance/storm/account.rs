@@ -106,7 +106,7 @@ impl Account {
         fault::unless_within("timers accepted", stats.scheduled, self.scheduled + self.sleeps, slack);
         fault::unless_within("timers completed", stats.completed, self.completed + slept, slack);
         fault::unless_within("timers cancelled", stats.cancelled, self.cancelled + self.sleeps_dropped, slack);
-        fault::unless_within("timers reset", stats.rearmed, self.resets, slack);
+        fault::unless_within("timers reset", stats.resets, self.resets, slack);
         fault::unless_equal("timers handed back", stats.unfired, self.unfired);
         fault::unless_equal("timers in `Unfired`", unfired, self.unfired);
         fault::unless_equal("timers refused", stats.rejected, self.refused);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use corewheel::{BuildError, ManualClock, Timer, TimerHandle};
+use corewheel::{BuildError, ManualClock, Panicked, Timer, TimerHandle};
 
 use super::executors;
 use super::grammar::{Action, CallbackStep, MAX_BITS, Program, Script, Settings, Target, ticks};
@@ -326,9 +326,9 @@ fn builder(settings: &Settings, clock: &ManualClock, threads: &str, failures: Fa
     if let Some(most) = settings.max_pending() {
         builder = builder.max_pending(most);
     }
-    let record = move |panic: Box<dyn Any + Send>| {
-        if panic.downcast_ref() != Some(&PLANNED) {
-            lock(&failures).push(panic);
+    let record = move |panicked: Panicked| {
+        if panicked.payload.downcast_ref() != Some(&PLANNED) {
+            lock(&failures).push(panicked.payload);
         }
     };
     let executor = executors::start(settings.executor, threads);

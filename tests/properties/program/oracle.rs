@@ -68,7 +68,7 @@ pub struct Counts {
     pub cancelled: u64,
     pub unfired: u64,
     pub pending: u64,
-    pub rearmed: u64,
+    pub resets: u64,
     pub panicked: u64,
     pub rejected: u64,
 }
@@ -82,7 +82,7 @@ impl From<Stats> for Counts {
             cancelled: stats.cancelled,
             unfired: stats.unfired,
             pending: stats.pending,
-            rearmed: stats.rearmed,
+            resets: stats.resets,
             panicked: stats.panicked,
             rejected: stats.rejected,
         }
@@ -248,7 +248,7 @@ impl Oracle {
         }
         (timer.requested, timer.due, timer.set_at) = (deadline, due, now);
         timer.own_deadline = None;
-        self.counts.rearmed += 1;
+        self.counts.resets += 1;
         true
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corewheel::{ScheduleError, TimerHandle};
+use corewheel::{ScheduleError, ScheduleErrorKind, TimerHandle};
 
 use super::callback::Callback;
 use super::grammar::{HandleOp, HandleRef, Schedule, Script, Span, When};
@@ -221,11 +221,11 @@ fn is_of(slot: &Option<(Id, TimerHandle)>, own: Id) -> bool {
 }
 
 fn as_refusal<F>(scheduled: Result<TimerHandle, ScheduleError<F>>) -> Result<TimerHandle, Refusal> {
-    scheduled.map_err(|error| match error {
-        ScheduleError::ZeroPeriod(_) => Refusal::ZeroPeriod,
-        ScheduleError::Shutdown(_) => Refusal::Shutdown,
-        ScheduleError::Full(_) => Refusal::Full,
-        ScheduleError::OutOfMemory(_) => Refusal::OutOfMemory,
-        error => panic!("{error}"),
+    scheduled.map_err(|error| match error.kind() {
+        ScheduleErrorKind::ZeroPeriod => Refusal::ZeroPeriod,
+        ScheduleErrorKind::Shutdown => Refusal::Shutdown,
+        ScheduleErrorKind::Full => Refusal::Full,
+        ScheduleErrorKind::OutOfMemory => Refusal::OutOfMemory,
+        _ => panic!("{error}"),
     })
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Ticks;
 use crate::engine::core::Core;
+use crate::engine::entry::Table;
 
 pub(crate) struct Shard {
     pub(crate) core: Core,
@@ -34,7 +35,7 @@ impl Shard {
     pub(crate) fn release_permit(&self) {}
 
     /// Does not catch a panic, which ends the model.
-    pub(crate) fn catch_panic(&self, f: impl FnOnce()) {
+    pub(crate) fn catch_panic(&self, _of: Option<Table>, _is_its: bool, f: impl FnOnce()) {
         f();
     }
 }

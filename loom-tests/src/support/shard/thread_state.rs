@@ -17,7 +17,7 @@ pub(crate) type Counter = Cell<usize>;
 pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Counter,
     pub(crate) enqueued: Counter,
-    pub(crate) rearmed: Counter,
+    pub(crate) resets: Counter,
     pub(crate) completed: Counter,
     pub(crate) cancelled: Counter,
     /// Timers that left a batch.
