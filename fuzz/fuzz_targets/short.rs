@@ -1,6 +1,6 @@
 //! Random programs for timers in virtual time, checked against an oracle, in a process that is short of threads and
 //! memory. Some timers are refused with `BuildError::ThreadStart`, and some callbacks with
-//! `ScheduleError::OutOfMemory`.
+//! `ScheduleErrorKind::OutOfMemory`.
 //!
 //! The target limits the address space of the process. So it is built without a sanitizer, which needs a large one.
 //! Linux only.

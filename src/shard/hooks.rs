@@ -78,8 +78,7 @@ impl Panicked {
     /// }
     /// ```
     pub fn payload_as_str(&self) -> Option<&str> {
-        let payload = &self.payload;
-        payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        self.payload.downcast_ref().copied().or_else(|| self.payload.downcast_ref().map(String::as_str))
     }
 }
 
