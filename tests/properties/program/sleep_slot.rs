@@ -34,12 +34,14 @@ enum Registration {
     Elapsed,
 }
 
-/// At least so many polls are ready at once for each one that yields.
-const MIN_READY_PER_YIELD: usize = 100;
+/// At least so many polls are ready at once until one yields. All that could be ready yield then, up to a refill.
+const MIN_BUDGET: usize = 100;
 
 thread_local! {
-    /// Number of polls on this thread that were ready at once since the last one that yielded.
+    /// Number of polls on this thread that were ready at once since its budget was full.
     static READY_AT_ONCE: Cell<usize> = const { Cell::new(0) };
+    /// Whether the last of them was followed by one that yielded.
+    static IS_SPENT: Cell<bool> = const { Cell::new(false) };
 }
 
 impl SleepSlot {
@@ -120,13 +122,12 @@ impl SleepSlot {
             return false;
         }
         if ready {
-            READY_AT_ONCE.set(READY_AT_ONCE.get() + 1);
+            let spent = if IS_SPENT.get() { 0 } else { READY_AT_ONCE.get() };
+            READY_AT_ONCE.set(spent + 1);
         } else {
-            assert!(
-                READY_AT_ONCE.replace(0) >= MIN_READY_PER_YIELD,
-                "a poll yields although the budget is not used up"
-            );
+            assert!(READY_AT_ONCE.get() >= MIN_BUDGET, "a poll yields although the budget is not used up");
         }
+        IS_SPENT.set(!ready);
         !ready
     }
 

@@ -96,7 +96,7 @@ impl Harness {
         let Some(timer) = state.timer.clone() else { return };
         for index in 0..2 * u32::from(count) {
             // A callback that is about to run may have released its permit already.
-            if state.oracle.has_limit() && state.oracle.is_anything_due() {
+            if !self.may_start(state, caller) || state.oracle.has_limit() && state.oracle.is_anything_due() {
                 break;
             }
             let delay = first.length(self.tick).map(|first| first + self.tick * u32::from(spacing) * index);
@@ -108,7 +108,14 @@ impl Harness {
         }
     }
 
-    /// Schedules a timer and keeps its handle if `slot` says so. Does nothing if there are too many timers.
+    /// Whether there are not too many timers, and whether the outcome is known: a callback that is about to start may have
+    /// released its permit already.
+    fn may_start(&self, state: &HarnessState, caller: Caller) -> bool {
+        let may_have_permit = caller == Caller::OtherTimer && state.oracle.has_limit() && state.oracle.is_busy();
+        self.has_room(state) && !may_have_permit
+    }
+
+    /// Schedules a timer and keeps its handle if `slot` says so. Does nothing if it [may not](Self::may_start).
     #[allow(clippy::too_many_arguments, reason = "they are the properties of a timer")]
     fn start(
         &self,
@@ -120,9 +127,7 @@ impl Harness {
         zero_period: bool,
         schedule: impl FnOnce(Id) -> Result<TimerHandle, Refusal>,
     ) {
-        // A callback that is about to start may have released its permit already.
-        let may_have_permit = caller == Caller::OtherTimer && state.oracle.has_limit() && state.oracle.is_busy();
-        if !self.has_room(state) || may_have_permit {
+        if !self.may_start(state, caller) {
             return;
         }
         let (id, mut refusal) = state.oracle.schedule(kind, deadline, zero_period);
