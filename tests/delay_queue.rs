@@ -496,6 +496,17 @@ fn a_loop_over_two_queues_gives_way_to_other_tasks() {
     assert!(pauses > 5, "{pauses} pauses");
 }
 
+#[test]
+fn a_loop_over_a_queue_that_is_over_gives_way_to_other_tasks() {
+    let (queue, timer, _clock) = queue::<()>();
+    timer.shutdown();
+    let task = Arc::new(Task::default());
+    let polls: Vec<_> = (0..1000).map(|_| poll(&queue, &task)).collect();
+    let pauses = polls.iter().filter(|poll| poll.is_pending()).count();
+    assert!((5..10).contains(&pauses), "{pauses} pauses");
+    assert!(polls.iter().all(|poll| matches!(poll, Poll::Pending | Poll::Ready(None))));
+}
+
 #[cfg(feature = "futures-core")]
 #[test]
 fn two_streams_that_are_merged_give_way_to_other_tasks() {

@@ -248,8 +248,8 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// woken passes the wake-up on. A clone that is kept and not polled again does not; then the value waits for the
     /// next consumer that looks, or that another value wakes.
     ///
-    /// No loop over values keeps its executor from other tasks: after 128 or more values on a thread that were there without
-    /// waiting, a poll wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
+    /// No loop keeps its executor from other tasks: after 128 or more polls on a thread that were ready without waiting, one
+    /// wakes its task and is pending once, as for [`Sleep`](crate::Sleep#loops).
     ///
     /// Takes the consumers' lock, in logarithmic time in the number of consumers that wait and of values that are due.
     ///
@@ -277,8 +277,7 @@ impl<T: Send + 'static> DelayQueue<T> {
         let polled = self.shared.poll(&self.consumer, Some(TaskOrThread::Task(cx.waker().clone())));
         match polled {
             Poll::Pending => waited = Waited::Yes,
-            Poll::Ready(None) => waited = Waited::No,
-            Poll::Ready(Some(_)) => waited.complete(),
+            Poll::Ready(_) => waited.complete(),
         }
         self.waited.store(waited);
         polled
