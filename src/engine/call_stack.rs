@@ -34,7 +34,7 @@ impl Drop for CallFrame {
 
 /// Runs `f` as the callback of `entry`.
 #[inline(always)]
-pub(super) fn enter(core: &Core, entry: &Entry, f: impl FnOnce()) {
+pub(crate) fn enter(core: &Core, entry: &Entry, f: impl FnOnce()) {
     let frame = CallFrame { entry, core, below: TOP.with(Cell::get) };
     TOP.with(|top| top.set(&frame));
     f();

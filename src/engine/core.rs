@@ -5,7 +5,7 @@
 //! | armed                   | [`Entry::arm_written`], in a [free entry](Core::free_entry) |
 //! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]                  |
 //! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)         |
-//! | run                     | a worker: [`Core::run`](super::run)                         |
+//! | run                     | a worker: [`Shard::run`](crate::shard)                      |
 //! | recycled                | [`Core::recycle`]                                           |
 //!
 //! Free entries come from the calling thread's cache, else from the depot, else from the slab. They go back the same
@@ -207,7 +207,7 @@ impl Core {
     /// `deadline` is the deadline that the caller gave the entry at tick `now`. Another thread may have set an earlier one
     /// since. Lock-free.
     #[inline]
-    pub(super) fn enqueue(&self, index: u32, deadline: u64, now: u64) {
+    pub(crate) fn enqueue(&self, index: u32, deadline: u64, now: u64) {
         let entry = self.slab.get(index);
         self.intake.push(index, &entry.next_in_intake);
         // The push comes before the loads of the state word and of `wake_tick`: see the head of `wakeup`. Loom models
@@ -266,7 +266,7 @@ impl Core {
     }
 
     /// Wakes the threads in [`wait_for_run`](Self::wait_for_run) after a run, if there are any.
-    pub(super) fn wake_waiters(&self, has_waiter: bool) {
+    pub(crate) fn wake_waiters(&self, has_waiter: bool) {
         if has_waiter {
             drop(lock(&self.run_ended.0));
             self.run_ended.1.notify_all();

@@ -9,7 +9,6 @@
 //! | [`core`]            | the half of a shard that all threads share, and each step of a timer through it |
 //! | [`turn`]            | the driver's own half: the wheel, and bounded turns of work                     |
 //! | [`expired_entries`] | what expires in a turn                                                          |
-//! | [`run`]             | how a worker runs an expired timer                                              |
 //! | [`deliveries`]      | what a turn collects for delay queues                                           |
 //! | [`call_stack`]      | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]        | closes all entries, and takes the pending timers                                |
@@ -33,7 +32,6 @@ pub(crate) mod gate;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;
-pub(crate) mod run;
 pub(crate) mod shutdown;
 mod stack;
 mod trim;

@@ -15,7 +15,8 @@
 //! | *the driver's side*   |                                                                          |
 //! | `driver`              | `ShardDriver`: turns the wheel, in rounds of bounded turns               |
 //! | *a worker's side*     |                                                                          |
-//! | `hooks`, `slow_hook`  | what a worker does around a callback: counts, panics, the hook `on_slow` |
+//! | `run`                 | how a worker runs an expired timer                                       |
+//! | `user_hooks`          | the user's hooks `on_panic` and `on_slow`                                |
 //! | *the rest*            |                                                                          |
 //! | `counter_registry`    | the counters of all threads                                              |
 //! | `virtual_time`        | what a shard has in virtual time, and how a `ManualClock` waits for it   |
@@ -30,9 +31,8 @@ mod close;
 pub(crate) mod counter_registry;
 #[cfg(not(loom))]
 mod driver;
-#[cfg(not(loom))]
-mod hooks;
 pub(crate) mod raw_handle;
+mod run;
 #[cfg(not(loom))]
 mod schedule;
 #[cfg(not(loom))]
@@ -40,19 +40,18 @@ mod schedule;
 mod shard;
 pub(crate) mod sleep_entry;
 #[cfg(not(loom))]
-mod slow_hook;
-#[cfg(not(loom))]
 pub(crate) mod thread_state;
+#[cfg(not(loom))]
+mod user_hooks;
 #[cfg(not(loom))]
 mod virtual_time;
 
 #[cfg(not(loom))]
+pub use self::user_hooks::{Panicked, SlowCallback};
+#[cfg(not(loom))]
 pub(crate) use self::{
-    hooks::OnPanic,
     raw_handle::RawHandle,
     shard::{Shard, ShardSettings},
     sleep_entry::{Phase, SleepEntry},
-    slow_hook::SlowHook,
+    user_hooks::{OnPanic, SlowHook, SlowRun},
 };
-#[cfg(not(loom))]
-pub use self::{hooks::Panicked, slow_hook::SlowCallback};

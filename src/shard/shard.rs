@@ -32,8 +32,7 @@ use crossbeam_utils::CachePadded;
 
 use super::counter_registry::{ListedCounters, Registry};
 use super::driver::ShardDriver;
-use super::hooks::OnPanic;
-use super::slow_hook::SlowHook;
+use super::user_hooks::{OnPanic, SlowHook};
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;

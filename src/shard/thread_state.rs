@@ -38,7 +38,7 @@ use super::counter_registry::ListedCounters;
 use super::shard::Shard;
 use crate::engine::entry::CHUNK;
 use crate::engine::memory::Cache;
-use crate::stats::{Counter, ThreadCounters};
+pub(crate) use crate::stats::{Counter, ThreadCounters};
 
 /// An id that no shard and no service has.
 const NONE: u64 = 0;

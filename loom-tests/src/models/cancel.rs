@@ -87,7 +87,7 @@ fn cancel_and_a_dropped_batch_have_one_winner() {
             cache
         });
         for index in batch {
-            fixture.core.discard(index, 5, &worker);
+            worker.discard(index);
         }
         let mut cache = canceller.join().unwrap();
         fixture.drive(&mut driver, &worker);

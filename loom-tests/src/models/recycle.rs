@@ -7,7 +7,6 @@ use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 
 use super::{Fixture, explore};
-use crate::engine::deliveries::Deliveries;
 use crate::engine::memory::Cache;
 
 /// Records which entries are owned, and detects a thread that takes an entry that is already owned.
@@ -136,7 +135,7 @@ fn an_enqueued_entry_is_not_retired() {
         assert!(fixture.reset(&handle, 9, 0));
         let sender = fixture.spawn(move |fixture| {
             let worker = fixture.worker(0);
-            fixture.core.run(batch[0], 0, &worker, &mut Deliveries::default());
+            worker.run(&batch[..1]);
             worker.into_cache()
         });
         let canceller = fixture.spawn_canceller(handle, cache);

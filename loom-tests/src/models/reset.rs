@@ -47,7 +47,7 @@ fn reset_later_against_a_dropped_batch() {
         });
         let worker = fixture.worker(5);
         for index in batch {
-            assert!(fixture.core.discard(index, 5, &worker), "only the discard takes it out of its batch");
+            assert!(worker.discard(index), "only the discard takes it out of its batch");
         }
         let (was_reset, mut cache) = resetter.join().unwrap();
         let later = fixture.worker(9);

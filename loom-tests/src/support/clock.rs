@@ -34,4 +34,8 @@ impl Ticks {
     pub(crate) fn present(&self, now: u64) -> u64 {
         now
     }
+
+    pub(crate) fn lateness(&self, deadline: u64) -> u64 {
+        self.now_tick().checked_sub(deadline).expect("never early")
+    }
 }

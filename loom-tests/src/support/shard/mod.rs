@@ -5,7 +5,7 @@
 //! | file           | concern                                                    |
 //! |----------------|------------------------------------------------------------|
 //! | `shard`        | [`Shard`]: the parts of one shard                          |
-//! | `hooks`        | counts how timers end                                      |
+//! | `hooks`        | what it does around a run, and at its end                  |
 //! | `thread_state` | the state of a thread for the only shard of a model        |
 
 mod hooks;
@@ -13,4 +13,5 @@ mod hooks;
 mod shard;
 pub(crate) mod thread_state;
 
+pub(crate) use hooks::SlowRun;
 pub(crate) use shard::Shard;

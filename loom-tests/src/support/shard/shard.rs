@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::Ticks;
 use crate::engine::core::Core;
-use crate::engine::entry::Table;
+use crate::fixture::Counts;
 
 pub(crate) struct Shard {
     pub(crate) core: Core,
     pub(crate) ticks: Ticks,
+    pub(crate) counts: Counts,
     /// No handle is left. The crate frees the shard at this point.
     freed: AtomicBool,
 }
 
 impl Shard {
     pub(crate) fn new(core: Core) -> Self {
-        Self { core, ticks: Ticks, freed: AtomicBool::new(false) }
+        Self { core, ticks: Ticks, counts: Counts::new(), freed: AtomicBool::new(false) }
     }
 
     /// Records that no handle is left.
@@ -33,9 +34,4 @@ impl Shard {
     }
 
     pub(crate) fn release_permit(&self) {}
-
-    /// Does not catch a panic, which ends the model.
-    pub(crate) fn catch_panic(&self, _of: Option<Table>, _is_its: bool, f: impl FnOnce()) {
-        f();
-    }
 }

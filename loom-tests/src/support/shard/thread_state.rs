@@ -2,24 +2,32 @@
 //!
 //! The model stores the caches of its threads. A thread has a state only inside [`run`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::mem;
 use std::ptr::NonNull;
+// Of `std`, not of loom: a count orders nothing, and is no step of a thread.
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::shard::Shard;
+use crate::clock::Ticks;
 use crate::engine::memory::Cache;
 use crate::sync::thread_static;
 
-pub(crate) type Counter = Cell<usize>;
+pub(crate) type Counter = AtomicUsize;
 
-/// What a thread counted during one [`run`].
+/// What a thread has counted during one [`run`], or all threads together.
 #[derive(Default)]
 pub(crate) struct ThreadCounters {
     pub(crate) scheduled: Counter,
     pub(crate) enqueued: Counter,
     pub(crate) resets: Counter,
+    pub(crate) fired: Counter,
+    pub(crate) returned: Counter,
     pub(crate) completed: Counter,
     pub(crate) cancelled: Counter,
+    pub(crate) unfired: Counter,
+    /// Runs that were reported as ended.
+    pub(crate) ended: Counter,
     /// Timers that left a batch.
     pub(crate) left_batch: Counter,
     /// Releases that dropped the last handle of a closed shard.
@@ -30,6 +38,8 @@ pub(crate) struct ThreadState {
     shard: NonNull<Shard>,
     pub(crate) cache: Cache,
     counters: ThreadCounters,
+    /// The deadlines of the runs on this thread.
+    ran: Vec<u64>,
 }
 
 thread_static! {
@@ -38,12 +48,19 @@ thread_static! {
 
 impl ThreadState {
     fn new(shard: NonNull<Shard>, cache: Cache) -> Self {
-        Self { shard, cache, counters: ThreadCounters::default() }
+        Self { shard, cache, counters: ThreadCounters::default(), ran: Vec::new() }
     }
 
-    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
-        let count = which(&self.counters);
-        count.set(count.get() + 1);
+    pub(crate) fn count(&self, which: impl Fn(&ThreadCounters) -> &Counter) {
+        // SAFETY: the model keeps the shard.
+        let totals = unsafe { self.shard.as_ref() }.counts.totals();
+        for counters in [&self.counters, totals] {
+            which(counters).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn record_lateness(&mut self, ticks: u64) {
+        self.ran.push(Ticks.now_tick() - ticks);
     }
 
     pub(crate) fn shard(&self) -> NonNull<Shard> {
@@ -62,14 +79,20 @@ impl ThreadState {
     }
 }
 
-/// Runs `f` on a thread with this cache.
-pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, f: impl FnOnce() -> R) -> (R, ThreadCounters) {
+/// What a thread has done during one [`run`].
+pub(crate) struct Done {
+    pub(crate) counters: ThreadCounters,
+    pub(crate) ran: Vec<u64>,
+}
+
+/// Runs `f` on a thread with this cache. A callback may do so again.
+pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, f: impl FnOnce() -> R) -> (R, Done) {
     let state = ThreadState::new(shard.into(), mem::replace(cache, Cache::new()));
-    assert!(STATE.with(|this| this.replace(Some(state))).is_none(), "nested `run`");
+    let outer = STATE.with(|this| this.replace(Some(state)));
     let result = f();
-    let state = STATE.with(RefCell::take).expect("the state from above");
+    let state = STATE.with(|this| this.replace(outer)).expect("the state from above");
     *cache = state.cache;
-    (result, state.counters)
+    (result, Done { counters: state.counters, ran: state.ran })
 }
 
 /// Panics if `f` calls it again.
