@@ -12,17 +12,16 @@
 //!
 //! # Trimming
 //!
-//! The counters of a thread that has run callbacks include a histogram of 4 KiB. When more threads have ended than are
-//! left, the driver [trims](Registry::trim). It passes once over the list, in bounded turns. Each turn visits some
-//! counters:
+//! The counters of a thread that has run callbacks include a histogram of 4 KiB. A thread that ends when more threads
+//! have ended than are left trims the list, in one pass:
 //!
-//! 1. *Merge*: it marks those of ended threads with the next version, and adds them to the sum. Then it publishes the
-//!    sum as a new version of `merged`. This is copy on write (RCU).
+//! 1. *Merge*: it marks the counters of ended threads with the next version, and adds them to the sum. Then it publishes
+//!    the sum as a new version of `merged`. This is copy on write (RCU).
 //! 2. *Unlink*: it unlinks them by plain stores, because only the trim changes the links of listed counters. It leaves
 //!    the first counters, before which other threads push.
 //! 3. *Free*: [`crossbeam_epoch`] frees them when no reader can have a reference.
 //!
-//! More than half of the counters that a pass visits have ended. So the pass costs an ended thread a constant time.
+//! More than half of the counters that a pass visits have ended. So the end of a thread takes constant time, amortised.
 //!
 //! # Why a reader counts everything once
 //!
@@ -33,20 +32,16 @@
 //!
 //! Loom model `registry`, explored with an epoch that loom knows (`--cfg crossbeam_loom`).
 
-use std::{iter, ptr};
+use std::iter;
 
 use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned};
 
 use crate::stats::{ShardStats, ThreadCounters};
-use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Mutex, Ordering, limit};
 
-/// Maximum number of counters that a turn merges: some 50 µs, if each has a histogram that is in no CPU cache.
-const MAX_MERGED: usize = 16;
-/// Maximum number of counters that a turn visits: some 50 µs, as each is a cache miss.
-const MAX_STEPS: usize = 512;
-/// Number of attempts to free unlinked counters before the driver sleeps. More than the number of times that the epoch
-/// must advance.
-const FLUSHES: u32 = 8;
+/// Number of attempts to free what a trim has unlinked. Each advances the epoch if no reader is in its way, and a few
+/// advances free it. What is left goes with a later trim.
+const FLUSHES: usize = limit(8);
 
 // On cache lines of its own: threads write here when they start and end, and all calls read the neighbouring fields.
 #[repr(align(128))]
@@ -61,7 +56,8 @@ pub(crate) struct Registry {
     retain_min: i64,
     /// The sum of all counters that were merged, and its version.
     merged: Atomic<(u64, ShardStats)>,
-    pass: Mutex<Pass>,
+    /// Held by the thread that trims.
+    trims: Mutex<()>,
 }
 
 /// The counters of one thread, on cache lines that no other thread writes while it counts.
@@ -77,17 +73,6 @@ pub(crate) struct ListedCounters {
     merged_in: AtomicU64,
 }
 
-/// The pass of the trim over the list, and what passes have left to be freed.
-#[derive(Default)]
-struct Pass {
-    /// The listed counters behind which the current pass continues. Null: there is no pass. Atomic only to be `Send`.
-    last_kept: AtomicPtr<ListedCounters>,
-    /// Cloned for each group of counters that crossbeam-epoch has not freed yet.
-    unfreed: Arc<()>,
-    /// Number of attempts to free them that are left.
-    flushes: u32,
-}
-
 impl Registry {
     /// Creates a registry that is not trimmed for as few as `retain_min` ended threads.
     pub(crate) fn new(retain_min: usize) -> Self {
@@ -98,7 +83,7 @@ impl Registry {
             ended: AtomicI64::new(0),
             retain_min: retain_min as i64,
             merged: Atomic::new((0, ShardStats::default())),
-            pass: Mutex::default(),
+            trims: Mutex::default(),
         }
     }
 
@@ -112,18 +97,25 @@ impl Registry {
             new.next.store(head, Ordering::Relaxed);
             Some(listed)
         });
-        // Relaxed, here and wherever `listed` and `ended` change: they only decide when to trim.
+        // Relaxed, here and wherever `listed` and `ended` change but in `unregister`: they only decide when to trim.
         self.listed.fetch_add(1, Ordering::Relaxed);
         new
     }
 
-    /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Returns
-    /// whether so many threads have ended that the driver should [trim](Self::trim). Wait-free.
-    pub(crate) fn unregister(&self, counters: &ListedCounters) -> bool {
-        // Release: publishes the counts to the driver; pairs with `merge`.
+    /// Leaves the counters to the registry, when their thread ends. The caller must not count afterwards. Trims the list if
+    /// more threads have ended than are left, unless another thread does.
+    pub(crate) fn unregister(&self, counters: &ListedCounters) {
+        // Release: publishes the counts; pairs with `trim`.
         counters.ended.store(true, Ordering::Release);
-        self.ended.fetch_add(1, Ordering::Relaxed);
-        self.has_surplus()
+        // Release: publishes the mark; pairs with `has_surplus`. Otherwise a trim could find too few, again and again.
+        self.ended.fetch_add(1, Ordering::Release);
+        // Again after each trim, for those that have ended meanwhile.
+        while self.has_surplus() {
+            let Ok(only) = self.trims.try_lock() else { return };
+            self.trim();
+            drop(only);
+            (0..FLUSHES).for_each(|_| epoch::pin().flush());
+        }
     }
 
     /// Returns the sum of all counts. Wait-free.
@@ -141,7 +133,7 @@ impl Registry {
         let mut found = Vec::with_capacity(self.listed.load(Ordering::Relaxed).max(0) as usize);
         // SAFETY: the first counters are in the list, after the guard has pinned.
         found.extend(unsafe { list_from(self.head(), &guard) });
-        // After the walk: see the head of this file. Acquire: pairs with the Release in `merge`, for the sum and the
+        // After the walk: see the head of this file. Acquire: pairs with the Release in `trim`, for the sum and the
         // marks.
         let merged = self.merged.load(Ordering::Acquire, &guard);
         // SAFETY: `merged` is never null, and it is not freed while the guard is pinned.
@@ -163,69 +155,38 @@ impl Registry {
         self.head.load(Ordering::Acquire)
     }
 
-    /// Returns whether so many threads have ended that the driver should [trim](Self::trim).
-    pub(super) fn has_surplus(&self) -> bool {
-        let ended = self.ended.load(Ordering::Relaxed);
+    /// Returns whether more threads have ended than are left, or than are always retained.
+    fn has_surplus(&self) -> bool {
+        let ended = self.ended.load(Ordering::Acquire);
         let in_use = self.listed.load(Ordering::Relaxed) - ended;
         ended > in_use.max(self.retain_min)
     }
 
-    /// Makes a bounded turn of merging or freeing. Returns whether it should be called again.
-    pub(crate) fn trim(&self) -> bool {
-        let Ok(mut pass) = self.pass.try_lock() else {
-            return false;
-        };
-        let in_pass = !pass.last_kept.load(Ordering::Relaxed).is_null() || self.has_surplus();
-        if !in_pass && Arc::strong_count(&pass.unfreed) == 1 {
-            return false;
-        }
+    /// Merges and unlinks the counters of ended threads. The caller must hold the lock of `trims`.
+    #[cold]
+    fn trim(&self) {
         let guard = epoch::pin();
-        if in_pass {
-            self.merge(&mut pass, &guard);
-            pass.flushes = FLUSHES;
-        } else {
-            pass.flushes = pass.flushes.saturating_sub(1);
-        }
-        guard.flush();
-        pass.flushes > 0
-    }
-
-    /// Begins or continues a pass: visits some counters, and merges and unlinks those of ended threads.
-    fn merge(&self, pass: &mut Pass, guard: &Guard) {
-        let last_kept = pass.last_kept.load(Ordering::Relaxed);
-        let begin = if last_kept.is_null() { self.head() } else { last_kept };
-        // SAFETY: these counters are in the list, after the guard has pinned: a pass unlinks none that it has kept.
-        let mut list = unsafe { list_from(begin, guard) };
+        // SAFETY: the first counters are in the list, after the guard has pinned.
+        let mut list = unsafe { list_from(self.head(), &guard) };
         let Some(mut kept) = list.next() else { return };
+        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock.
+        let (last, sum) = unsafe { self.merged.load(Ordering::Acquire, &guard).deref() };
+        let (version, mut sum) = (last + 1, sum.clone());
         // Counters to be unlinked, each with the last ones before it that are kept.
-        let mut surplus = Vec::with_capacity(MAX_MERGED);
-        for counters in list.by_ref().take(MAX_STEPS) {
+        let mut surplus = Vec::new();
+        for counters in list {
             // Acquire: we see all counts of the thread; pairs with `unregister`.
             if !counters.ended.load(Ordering::Acquire) {
                 kept = counters;
                 continue;
             }
-            surplus.push((kept, counters));
-            if surplus.len() == MAX_MERGED {
-                break;
-            }
-        }
-        let last_kept = if list.next().is_some() { ptr::from_ref(kept).cast_mut() } else { ptr::null_mut() };
-        pass.last_kept.store(last_kept, Ordering::Relaxed);
-        if surplus.is_empty() {
-            return;
-        }
-
-        // SAFETY: `merged` is never null. No other thread replaces it, because the caller holds the lock of `pass`.
-        let (last, sum) = unsafe { self.merged.load(Ordering::Acquire, guard).deref() };
-        let (version, mut sum) = (last + 1, sum.clone());
-        for (_, counters) in &surplus {
             // Relaxed: published by the swap below.
             counters.merged_in.store(version, Ordering::Relaxed);
             counters.counters.add_to(&mut sum);
+            surplus.push((kept, counters));
         }
         // Release: publishes the sum and the marks to readers; pairs with the Acquire in `walk`.
-        let old = self.merged.swap(Owned::new((version, sum)), Ordering::AcqRel, guard);
+        let old = self.merged.swap(Owned::new((version, sum)), Ordering::AcqRel, &guard);
         // SAFETY: later readers find the new version, and the old one is passed to the collector once.
         unsafe { guard.defer_destroy(old) };
 
@@ -240,9 +201,8 @@ impl Registry {
             unsafe { Arc::from_raw(unlinked) }
         };
         let unlinked: Vec<_> = surplus.into_iter().map(unlink).collect();
-        let unfreed = pass.unfreed.clone();
         // SAFETY: later readers cannot find the counters. They may be dropped on any thread.
-        unsafe { guard.defer_unchecked(move || drop((unlinked, unfreed))) };
+        unsafe { guard.defer_unchecked(move || drop(unlinked)) };
     }
 }
 
@@ -255,7 +215,7 @@ unsafe fn list_from(first: *mut ListedCounters, _guard: &Guard) -> impl Iterator
     // So were those to which their link refers, because a link changes no more once its counters are unlinked. Such
     // counters are not freed before the guard unpins.
     let get = |counters: *mut ListedCounters| unsafe { counters.as_ref() };
-    // Acquire: pairs with the push, for the counters, and with the unlinking store in `merge`, for `merged`.
+    // Acquire: pairs with the push, for the counters, and with the unlinking store in `trim`, for `merged`.
     iter::successors(get(first), move |counters| get(counters.next.load(Ordering::Acquire)))
 }
 

@@ -15,7 +15,7 @@ fn counts_outlive_their_thread() {
     let (stays, ends) = (registry.register(), registry.register());
     stays.counters.scheduled.add(1, false);
     ends.counters.scheduled.add(10, false);
-    assert!(!registry.unregister(&ends));
+    registry.unregister(&ends);
     drop(ends);
     assert_eq!(registry.read().scheduled, 11);
     registry.register().counters.scheduled.add(100, false);
@@ -29,29 +29,24 @@ fn counters_of_a_peak_are_merged_and_freed() {
     let stays = registry.register();
     let all: Vec<_> = (0..PEAK).map(|_| registry.register()).collect();
     let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
-    for counters in all {
+    for (ended, counters) in (1..).zip(all) {
         counters.counters.fired.add(1, false);
         counters.counters.record_lateness(1_000_000, false);
         registry.unregister(&counters);
-    }
-    assert!(registry.has_surplus());
-    let mut turns = 0;
-    while registry.trim() {
-        turns += 1;
-        if turns % 100 == 0 {
+        if ended % 100 == 0 {
             let read = registry.read();
-            assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
+            assert_eq!((read.fired, read.lateness.count()), (ended, ended));
         }
     }
     assert!(!registry.has_surplus());
     let read = registry.read();
     assert_eq!((read.fired, read.lateness.count()), (PEAK as u64, PEAK as u64));
-    assert_eq!(linked(&registry), 2, "the first stay");
+    assert!(linked(&registry) <= 16 + 1, "{} are left", linked(&registry));
     // Other tests may have pinned the epoch.
     let freed = || weak.iter().filter(|counters| counters.strong_count() == 0).count();
-    while freed() < PEAK - 1 {
+    while freed() < PEAK - 16 {
         std::thread::yield_now();
-        registry.trim();
+        epoch::pin().flush();
     }
     stays.counters.fired.add(1, false);
     assert_eq!(registry.read().fired, PEAK as u64 + 1);
@@ -75,7 +70,6 @@ fn threads_that_come_and_go_lose_no_count() {
             let now = registry.read().fired;
             assert!((last..=800).contains(&now));
             last = now;
-            registry.trim();
         }
     });
 }

@@ -68,8 +68,7 @@ impl ShardDriver {
     /// Does a bounded piece of non-urgent work. Returns whether more is left.
     fn work(&mut self, shard: &Shard) -> bool {
         let core = &shard.core;
-        // Not `||` between the last two: both make a bounded turn each time.
-        self.core.cascade_ahead(core, &mut self.expired) || self.core.reclaim(core) | shard.registry.trim()
+        self.core.cascade_ahead(core, &mut self.expired) || self.core.reclaim(core)
     }
 
     /// Links what has come in, and does a piece of non-urgent work. What is due by the tick `due` stays here until the next
@@ -100,15 +99,10 @@ impl ShardDriver {
     fn rest(&mut self, shard: &Shard, again: bool) -> TurnOutcome<ExpiredEntries> {
         let core = &shard.core;
         self.core.drain_cache(core);
-        let has_work = again || self.has_work(shard);
-        let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(shard));
+        let has_work = again || self.core.has_work(core);
+        let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.core.has_work(core));
         let sleeps = core.wakeup.fall_asleep(self.core.now, self.core.next_round(), is_idle);
         if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
-    }
-
-    /// Returns whether there is non-urgent work.
-    fn has_work(&self, shard: &Shard) -> bool {
-        self.core.has_work(&shard.core) || shard.registry.has_surplus()
     }
 
     /// Leaves the expired timers to the shutdown, after the driver has panicked. The driver must not be used

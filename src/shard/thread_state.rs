@@ -142,8 +142,8 @@ impl Drop for ThreadState {
             // Relaxed, as at `choose_home`.
             shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
-        if !is_temporary && shard.registry.unregister(&self.listed) {
-            shard.core.wake_lazily();
+        if !is_temporary {
+            shard.registry.unregister(&self.listed);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Explores threads that register and unregister, and a driver that merges and frees unused counters, against a reader
-//! of the sum.
+//! Explores threads that register and unregister, of which one merges and frees unused counters, against a reader of the
+//! sum.
 //!
 //! Invariant: a reader counts each event once, and uses no freed memory.
 //!
@@ -18,61 +18,60 @@ fn register(registry: &Registry) -> Arc<ListedCounters> {
     counters
 }
 
-/// Registers `count` times, and then unregisters all of them.
+/// Unregisters these. Once more have ended than are left, this merges, unlinks and frees all that have ended but the first
+/// of the list.
+fn unregister(registry: &Registry, all: &[Arc<ListedCounters>]) {
+    all.iter().for_each(|counters| registry.unregister(counters));
+}
+
 fn register_and_unregister(registry: &Registry, count: usize) {
     let all: Vec<_> = (0..count).map(|_| register(registry)).collect();
-    all.iter().for_each(|counters| _ = registry.unregister(counters));
+    unregister(registry, &all);
 }
 
-/// Starts a driver that makes `turns` turns: the first merges and unlinks, and later ones free.
-fn spawn_trim(registry: &Arc<Registry>, turns: usize) -> JoinHandle<()> {
+/// Starts a thread that unregisters `count` counters, which are registered before.
+fn spawn_ending(registry: &Arc<Registry>, count: usize) -> JoinHandle<()> {
     let registry = registry.clone();
-    thread::spawn(move || {
-        for _ in 0..turns {
-            registry.trim();
-        }
-    })
+    let all: Vec<_> = (0..count).map(|_| register(&registry)).collect();
+    thread::spawn(move || unregister(&registry, &all))
 }
 
-/// A reader counts each event once, whether the driver has merged it or not. The driver unlinks two neighbours.
+/// A reader counts each event once, whether it is merged or not. Two neighbours are unlinked.
 #[test]
 fn trim_against_a_reader() {
     explore(|| {
         let registry = Arc::new(Registry::new(1));
-        register_and_unregister(&registry, 3);
-        let driver = spawn_trim(&registry, 3);
+        let ending = spawn_ending(&registry, 3);
         assert_eq!(registry.read().scheduled, 3);
-        driver.join().unwrap();
+        ending.join().unwrap();
         assert_eq!(registry.read().scheduled, 3);
     });
 }
 
-/// A thread registers while the driver unlinks counters behind those that were registered last.
+/// A thread registers while counters behind those that were registered last are unlinked.
 #[test]
 fn trim_against_register() {
     explore(|| {
         let registry = Arc::new(Registry::new(1));
-        register_and_unregister(&registry, 2);
-        let driver = spawn_trim(&registry, 1);
+        let ending = spawn_ending(&registry, 3);
         let counters = register(&registry);
-        driver.join().unwrap();
-        assert_eq!(registry.read().scheduled, 3);
+        ending.join().unwrap();
+        assert_eq!(registry.read().scheduled, 4);
         registry.unregister(&counters);
-        assert_eq!(registry.read().scheduled, 3);
+        assert_eq!(registry.read().scheduled, 4);
     });
 }
 
-/// A thread counts for the last time, and unregisters, while the driver passes its counters.
+/// A thread counts for the last time, and unregisters, while another trims: either may find the other's.
 #[test]
 fn trim_against_unregister() {
     explore(|| {
         let registry = Arc::new(Registry::new(1));
         let counters = register(&registry);
-        register_and_unregister(&registry, 2);
-        let driver = spawn_trim(&registry, 2);
+        let ending = spawn_ending(&registry, 2);
         counters.counters.count();
         registry.unregister(&counters);
-        driver.join().unwrap();
+        ending.join().unwrap();
         assert_eq!(registry.read().scheduled, 4);
     });
 }
