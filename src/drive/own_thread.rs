@@ -158,7 +158,7 @@ impl OwnThread {
         };
         let (alarm, now) = (shard_set.alarms.get(self.number), || shard.ticks.now_tick());
         let has_slept = alarm.sleep(self.gate.opens_at(), &mut self.early, now, earliest, timeout);
-        thread_state::with(shard, |thread| thread.add(|counters| &counters.wakeups, has_slept.into()));
+        thread_state::of(shard).add(|counters| &counters.wakeups, has_slept.into());
         if let Some(share) = self.load.record_sleep(begun) {
             shard_set.balance(self.number, share);
         }

@@ -13,12 +13,12 @@ fn linked(registry: &Registry) -> usize {
 fn counts_outlive_their_thread() {
     let registry = Registry::new(16);
     let (stays, ends) = (registry.register(), registry.register());
-    stays.counters.scheduled.add(1, false);
-    ends.counters.scheduled.add(10, false);
+    stays.counters.scheduled.add(1);
+    ends.counters.scheduled.add(10);
     registry.unregister(&ends);
     drop(ends);
     assert_eq!(registry.read().scheduled, 11);
-    registry.register().counters.scheduled.add(100, false);
+    registry.register().counters.scheduled.add(100);
     assert_eq!((registry.read().scheduled, linked(&registry)), (111, 3));
 }
 
@@ -30,8 +30,8 @@ fn counters_of_a_peak_are_merged_and_freed() {
     let all: Vec<_> = (0..PEAK).map(|_| registry.register()).collect();
     let weak: Vec<_> = all.iter().map(Arc::downgrade).collect();
     for (ended, counters) in (1..).zip(all) {
-        counters.counters.fired.add(1, false);
-        counters.counters.record_lateness(1_000_000, false);
+        counters.counters.fired.add(1);
+        counters.counters.record_lateness(1_000_000);
         registry.unregister(&counters);
         if ended % 100 == 0 {
             let read = registry.read();
@@ -48,7 +48,7 @@ fn counters_of_a_peak_are_merged_and_freed() {
         std::thread::yield_now();
         epoch::pin().flush();
     }
-    stays.counters.fired.add(1, false);
+    stays.counters.fired.add(1);
     assert_eq!(registry.read().fired, PEAK as u64 + 1);
 }
 
@@ -60,7 +60,7 @@ fn threads_that_come_and_go_lose_no_count() {
             scope.spawn(|| {
                 for _ in 0..200 {
                     let counters = registry.register();
-                    counters.counters.fired.add(1, false);
+                    counters.counters.fired.add(1);
                     registry.unregister(&counters);
                 }
             });

@@ -93,7 +93,7 @@ impl Shard {
     /// The caller must have made the transition that returned this state, and must have the entry's handle.
     #[inline(always)]
     pub(super) unsafe fn finish_cancel(&self, entry: &Entry, cancelled: State) {
-        thread_state::with(self, |thread| thread.count(|counters| &counters.cancelled));
+        thread_state::of(self).count(|counters| &counters.cancelled);
         if !cancelled.has(RUNNING) {
             // SAFETY: we own the callback, because our transition cleared `ARMED` and no worker runs the callback.
             let table = unsafe { entry.vtable() };
@@ -111,10 +111,9 @@ impl Shard {
         let Some(notice) = entry.reset(deadline.tick, deadline.now) else {
             return false;
         };
-        thread_state::with(self, |thread| {
-            self.notify_driver(thread, index, notice, deadline.tick, deadline.now);
-            thread.count(|counters| &counters.resets);
-        });
+        let thread = thread_state::of(self);
+        self.notify_driver(&thread, index, notice, deadline.tick, deadline.now);
+        thread.count(|counters| &counters.resets);
         true
     }
 
@@ -125,25 +124,23 @@ impl Shard {
     /// been released before.
     #[inline]
     pub(crate) unsafe fn release(raw: RawHandle) {
-        // SAFETY: the shard is alive, because the handle keeps it.
-        let aside = unsafe { raw.shard.as_ref() }.core.slab.is_sparse(raw.index());
-        let release = |thread: &mut ThreadState| {
-            // SAFETY: the entry is alive, because the handle keeps it until this transition. It is not read afterwards.
-            let after = unsafe { raw.entry.as_ref() }.release();
-            if after.has(CLOSED) {
-                // SAFETY: the shard is alive, because a handle of a closed shard keeps it until `subtract_handle`.
-                return unsafe { Core::subtract_handle(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) };
-            }
-            if !after.has(ARMED | RUNNING | DISPATCHED) {
-                thread.recycle(raw.index(), aside);
-            }
-            false
+        let (mut thread, aside) = {
+            // SAFETY: the shard is alive, because the handle keeps it until the transition below. This reference is not used
+            // afterwards.
+            let shard = unsafe { raw.shard.as_ref() };
+            (thread_state::of(shard), shard.core.slab.is_sparse(raw.index()))
         };
-        // SAFETY: the shard is alive until the transition in `release`, because the handle keeps it.
-        let last = unsafe { thread_state::with_shard_of_handle(raw.shard, release) };
-        if last {
-            // SAFETY: `subtract_handle` has returned true: this was the last handle of a closed shard.
-            unsafe { Shard::last_handle_released(raw.shard) };
+        // SAFETY: the entry is alive, because the handle keeps it until this transition. It is not read afterwards.
+        let after = unsafe { raw.entry.as_ref() }.release();
+        if after.has(CLOSED) {
+            drop(thread);
+            // SAFETY: the shard is alive, because a handle of a closed shard keeps it until `subtract_handle`.
+            if unsafe { Core::subtract_handle(NonNull::new_unchecked(&raw mut (*raw.shard.as_ptr()).core)) } {
+                // SAFETY: this was the last handle of a closed shard.
+                unsafe { Shard::last_handle_released(raw.shard) };
+            }
+        } else if !after.has(ARMED | RUNNING | DISPATCHED) {
+            thread.recycle(raw.index(), aside);
         }
     }
 }

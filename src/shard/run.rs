@@ -125,13 +125,13 @@ impl Shard {
         }
         let lateness = self.ticks.lateness(deadline);
         // In this order, so that a reader that sees the end of a timer also sees its run and its lateness.
-        thread_state::with(self, |thread| {
-            thread.record_lateness(lateness);
-            thread.count(|counters| &counters.fired);
-            if kind != CallbackKind::Periodic {
-                thread.count(|counters| &counters.completed);
-            }
-        });
+        let thread = thread_state::of(self);
+        thread.record_lateness(lateness);
+        thread.count(|counters| &counters.fired);
+        if kind != CallbackKind::Periodic {
+            thread.count(|counters| &counters.completed);
+        }
+        drop(thread);
         self.begin_slow(lateness, callback)
     }
 
@@ -141,7 +141,7 @@ impl Shard {
     fn call<R>(&self, of: Table, run: &mut SlowRun, callback: impl FnOnce() -> R) -> Option<R> {
         let result = panic::catch_unwind(AssertUnwindSafe(callback));
         self.stop_slow(run);
-        thread_state::with(self, |thread| thread.count(|counters| &counters.returned));
+        thread_state::of(self).count(|counters| &counters.returned);
         result.map_err(|payload| self.report_panic(Some(of), true, payload)).ok()
     }
 
@@ -157,7 +157,7 @@ impl Shard {
 
     /// Recycles a free entry, which the calling thread owns.
     fn recycle(&self, index: u32) {
-        thread_state::with(self, |thread| self.core.recycle(&mut thread.cache, index));
+        self.core.recycle(&mut thread_state::of(self).cache, index);
     }
 
     /// Runs foreign code, such as the drop of the callback `of` this table. Catches and reports its panic. `is_its`: the
@@ -172,11 +172,11 @@ impl Shard {
     /// Counts the end of a timer, and releases its permit under `max_pending`.
     pub(super) fn count_end(&self, which: impl Fn(&ThreadCounters) -> &Counter) {
         self.release_permit();
-        thread_state::with(self, |thread| thread.count(which));
+        thread_state::of(self).count(which);
     }
 
     /// Counts the end of a future's timer by a poll or by a shutdown, without a run.
     pub(super) fn count_completed(&self) {
-        thread_state::with(self, |thread| thread.count(|counters| &counters.completed));
+        thread_state::of(self).count(|counters| &counters.completed);
     }
 }

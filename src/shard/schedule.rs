@@ -24,7 +24,7 @@ use crate::engine::memory::AllocError;
 use crate::error::{ScheduleError, ScheduleErrorKind};
 
 impl Shard {
-    /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::with_home`].
+    /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::home`].
     ///
     /// `write` writes a callback of this kind into the entry. After a refusal the caller must treat the bits that
     /// `write` was given as uninitialised, and keeps the closure. The caller must [`release`](Self::release) the
@@ -40,27 +40,26 @@ impl Shard {
         kind: CallbackKind,
         write: impl FnOnce(*mut Data) -> Table,
     ) -> Result<(RawHandle, Deadline), ScheduleError<()>> {
-        thread_state::with_home(service, choose, |thread| {
-            let shard = thread.shard();
-            // SAFETY: the shard is alive, because the caller keeps the service.
-            let this = unsafe { shard.as_ref() };
-            if !this.acquire_permit() {
-                thread.count(|counters| &counters.rejected);
-                return Err(ScheduleError::new(ScheduleErrorKind::Full, ()));
-            }
-            let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(thread, refusal))?;
-            let entry = this.core.slab.get(index);
-            // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
-            unsafe { entry.write_callback(write) };
-            let due = due(&this.ticks);
-            let now = this.ticks.present(due.now);
-            // SAFETY: as above, and `write` has written a callback of this kind.
-            let notice = unsafe { entry.arm_written(kind, due.tick, now) };
-            let notice = notice.ok_or_else(|| this.refused(thread, AllocError::Closed))?;
-            thread.count(|counters| &counters.scheduled);
-            this.notify_driver(thread, index, notice, due.tick, now);
-            Ok((RawHandle::new(shard, entry.into(), index), due))
-        })
+        let mut thread = thread_state::home(service, choose);
+        let shard = thread.shard();
+        // SAFETY: the shard is alive, because the caller keeps the service.
+        let this = unsafe { shard.as_ref() };
+        if !this.acquire_permit() {
+            thread.count(|counters| &counters.rejected);
+            return Err(ScheduleError::new(ScheduleErrorKind::Full, ()));
+        }
+        let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(&thread, refusal))?;
+        let entry = this.core.slab.get(index);
+        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+        unsafe { entry.write_callback(write) };
+        let due = due(&this.ticks);
+        let now = this.ticks.present(due.now);
+        // SAFETY: as above, and `write` has written a callback of this kind.
+        let notice = unsafe { entry.arm_written(kind, due.tick, now) };
+        let notice = notice.ok_or_else(|| this.refused(&thread, AllocError::Closed))?;
+        thread.count(|counters| &counters.scheduled);
+        this.notify_driver(&thread, index, notice, due.tick, now);
+        Ok((RawHandle::new(shard, entry.into(), index), due))
     }
 
     /// Takes a permit under `max_pending`. Returns false if none is left. Without `max_pending` there is no counter, and no
@@ -94,6 +93,6 @@ impl Shard {
 
     /// Counts a timer that the service refused, in the calling thread's home shard.
     pub(crate) fn reject<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) {
-        thread_state::with_home(service, choose, |thread| thread.count(|counters| &counters.rejected));
+        thread_state::home(service, choose).count(|counters| &counters.rejected);
     }
 }

@@ -7,7 +7,7 @@
 //! |----------------------|------------------------------------------------------------------|----------------|
 //! | `core`               | any thread, by the engine's rules                                | any thread     |
 //! | `driver_cell`        | the thread that has the role                                     | the same       |
-//! | `registry`, `common` | threads that start, count or end; the driver's trim              | `stats`, `len` |
+//! | `registry`           | threads that start, count or end                                 | `stats`, `len` |
 //! | `homes`              | threads that start or end                                        | `choose_home`  |
 //! | `settings.permits`   | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
 //! | `closed`             | the thread that closes the shard                                 | a manual clock |
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use super::counter_registry::{ListedCounters, Registry};
+use super::counter_registry::Registry;
 use super::driver::ShardDriver;
 use super::user_hooks::{OnPanic, SlowHook};
 use crate::clock::{NEVER, Quiescence, Ticks};
@@ -75,8 +75,6 @@ pub(crate) struct Shard {
     /// A weak reference to this shard, for the thread states.
     pub(super) this: Weak<Shard>,
     pub(super) registry: Registry,
-    /// The counters of all threads whose thread-locals are already destroyed.
-    pub(super) common: Arc<ListedCounters>,
     /// Number of live threads whose home this is. On a cache line of its own, as threads write it when they start and
     /// end.
     pub(super) homes: CachePadded<AtomicUsize>,
@@ -99,7 +97,6 @@ impl Shard {
         ticks: Ticks,
         settings: ShardSettings,
     ) -> Arc<Self> {
-        let registry = Registry::new(RETAINED_COUNTERS);
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
@@ -107,8 +104,7 @@ impl Shard {
             driver_cell: DriverCell::new(Box::new(ShardDriver::new(levels))),
             process: Process::current(),
             this: this.clone(),
-            common: registry.register(),
-            registry,
+            registry: Registry::new(RETAINED_COUNTERS),
             homes: CachePadded::new(AtomicUsize::new(0)),
             quiescence: ticks.manual.as_ref().map(|_| Quiescence::default()),
             settings,
@@ -129,7 +125,7 @@ impl Shard {
     }
 
     /// Chooses the shard that is home to the fewest live threads, and counts the calling thread there. Of equal shards
-    /// it chooses the first from index `start` on. See `thread_state::with_home`. Lock-free.
+    /// it chooses the first from index `start` on. See `thread_state::home`. Lock-free.
     pub(crate) fn choose_home(shards: &[Arc<Shard>], start: usize) -> &Shard {
         loop {
             let (before, from) = shards.split_at(start % shards.len());

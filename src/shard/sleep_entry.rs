@@ -72,7 +72,7 @@ impl SleepEntry {
     /// `choose` is as for `Shard::schedule`.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Option<Self> {
-        let raw = thread_state::with_home(service, choose, reserve)?;
+        let raw = reserve(&mut thread_state::home(service, choose))?;
         Some(Self::of(raw.shard, Some(raw.entry), raw.index(), Phase::Idle))
     }
 
@@ -164,12 +164,11 @@ impl SleepEntry {
                 return self.at_shutdown;
             }
         };
-        thread_state::with(shard, |thread| {
-            if is_new {
-                thread.count(|counters| &counters.scheduled);
-            }
-            shard.notify_driver(thread, self.index, notice, deadline, now);
-        });
+        let thread = thread_state::of(shard);
+        if is_new {
+            thread.count(|counters| &counters.scheduled);
+        }
+        shard.notify_driver(&thread, self.index, notice, deadline, now);
         Phase::Armed
     }
 
@@ -185,7 +184,7 @@ impl SleepEntry {
         if !entry.state().has(DISPATCHED | RUNNING) {
             return true;
         }
-        let Some(raw) = thread_state::with(shard, reserve) else { return false };
+        let Some(raw) = reserve(&mut thread_state::of(shard)) else { return false };
         // SAFETY: the future owns this handle, and it is not used any more.
         unsafe { Shard::release(RawHandle::new(self.shard, entry.into(), self.index)) };
         (self.entry, self.index) = (Some(raw.entry), raw.index());

@@ -1,7 +1,7 @@
 //! `ThreadState`: what each thread keeps for each shard it uses, its counters and a cache of free entries.
 //!
 //! Every call on a timer passes through here: to take an entry, to count, and to return an entry. A call takes the
-//! state of its shard out of the thread-locals, uses it, and puts it back:
+//! state of its shard out of the thread-locals, uses it, and puts it back when its [`Guard`] is dropped:
 //!
 //! ```text
 //!        matches: one comparison                  afterwards
@@ -21,15 +21,15 @@
 //! counters, and `recycle` and `give_back`, which check whether the shard still exists.
 //!
 //! **Recursion.** A call may come here again from inside itself: dropping the last reference to a shard drops the
-//! user's hooks, and a call may wake a program's loop. Both may use timers. The outer call owns its state, so the inner
+//! user's hooks, and a call may wake a program's loop. Both may use timers. The outer call has its state, so the inner
 //! call finds or creates another, perhaps for a second home, which the thread has until it drives by a `Driver`.
-//! A call that unwinds drops its state, as the end of the thread does.
 //!
-//! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Such a call
-//! gets a *temporary* state: an empty cache, and counters that all such threads share.
+//! **The end of a thread.** Destructors of other thread-locals may use timers after this one is destroyed. Each such call
+//! creates a state, which ends with the call.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -56,10 +56,13 @@ pub(crate) struct ThreadState {
     weak: Weak<Shard>,
     /// Kept alive by the state, because the thread still counts after a release that may free the shard.
     listed: Arc<ListedCounters>,
-    /// In a temporary state: keeps the shard, which the call may release. Other threads use the same counters then.
-    temporary: Option<Arc<Shard>>,
+    /// The thread-locals are destroyed, so the state ends with the call.
+    ends: bool,
     pub(super) cache: Cache,
 }
+
+/// The state of the calling thread for a shard, while a call uses it.
+pub(crate) struct Guard(ManuallyDrop<Box<ThreadState>>);
 
 thread_local! {
     /// The state used last. `None` before the first call, inside a call, and after the drop of `OTHERS`. It has no
@@ -83,13 +86,13 @@ impl ThreadState {
     /// Adds `more` to the counter that `which` names.
     #[inline(always)]
     pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Counter, more: u64) {
-        which(&self.listed.counters).add(more, self.temporary.is_some());
+        which(&self.listed.counters).add(more);
     }
 
     /// Records the lateness of a run, in nanoseconds.
     #[inline]
     pub(super) fn record_lateness(&self, nanos: u64) {
-        self.listed.counters.record_lateness(nanos, self.temporary.is_some());
+        self.listed.counters.record_lateness(nanos);
     }
 
     /// Returns the shard. It is alive as long as the caller's service or handle keeps it.
@@ -126,24 +129,54 @@ impl ThreadState {
         }
     }
 
-    fn new(shard: &Shard, home_of: u64, listed: Arc<ListedCounters>, temporary: Option<Arc<Shard>>) -> Box<Self> {
-        let weak = shard.this.clone();
+    fn new(shard: &Shard, home_of: u64, ends: bool) -> Box<Self> {
+        let (weak, listed) = (shard.this.clone(), shard.registry.register());
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { shard, home_of, weak, listed, temporary, cache: Cache::new() })
+        Box::new(Self { shard, home_of, weak, listed, ends, cache: Cache::new() })
     }
 }
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
-        let is_temporary = self.temporary.is_some();
-        let Some(shard) = self.temporary.take().or_else(|| self.weak.upgrade()) else { return };
+        let Some(shard) = self.weak.upgrade() else { return };
         shard.core.drain_cache(&mut self.cache);
         if self.home_of != NONE {
             // Relaxed, as at `choose_home`.
             shard.homes.fetch_sub(1, Ordering::Relaxed);
         }
-        if !is_temporary {
-            shard.registry.unregister(&self.listed);
+        shard.registry.unregister(&self.listed);
+    }
+}
+
+impl Deref for Guard {
+    type Target = ThreadState;
+
+    #[inline(always)]
+    fn deref(&self) -> &ThreadState {
+        &self.0
+    }
+}
+
+impl DerefMut for Guard {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut ThreadState {
+        &mut self.0
+    }
+}
+
+impl Drop for Guard {
+    /// Makes the state the one used last.
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the guard is not used after this.
+        let state = unsafe { ManuallyDrop::take(&mut self.0) };
+        let leaves = if state.ends {
+            Some(state)
+        } else {
+            ManuallyDrop::into_inner(LAST.replace(ManuallyDrop::new(Some(state))))
+        };
+        if let Some(state) = leaves {
+            store(state);
         }
     }
 }
@@ -155,38 +188,23 @@ fn give_if_alive(weak: &Weak<Shard>, magazine: &[u32]) {
     }
 }
 
-/// Calls `f` with the calling thread's state for `shard`.
+/// Returns the calling thread's state for `shard`, which the caller keeps alive until it releases it by the state.
 #[inline(always)]
-pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    with_match(|found, _| found == shard.into(), NONE, || shard, f)
+pub(crate) fn of(shard: &Shard) -> Guard {
+    of_match(|found, _| found == shard.into(), NONE, || shard)
 }
 
-/// Like [`with`], for an `f` that may release what keeps the shard. No reference to the shard exists while `f` runs,
-/// because a reference that is passed to a function must be valid until that function returns.
-///
-/// # Safety
-/// The shard must be alive until `f` releases what keeps it.
+/// Returns the calling thread's state for its home shard of `service`. The thread's first call chooses that shard by
+/// `choose`; see [`Shard::choose_home`].
 #[inline(always)]
-pub(super) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    // SAFETY: the shard is alive by this function's contract, because `f` has not run yet.
-    with_match(|found, _| found == shard, NONE, || unsafe { shard.as_ref() }, f)
+pub(crate) fn home<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Guard {
+    of_match(|_, home_of| home_of == service, service, choose)
 }
 
-/// Calls `f` with the calling thread's state for its home shard of `service`. The thread's first call chooses that
-/// shard by `choose`; see [`Shard::choose_home`].
-#[inline(always)]
-pub(crate) fn with_home<'a, R>(
-    service: u64,
-    choose: impl FnOnce() -> &'a Shard,
-    f: impl FnOnce(&mut ThreadState) -> R,
-) -> R {
-    with_match(|_, home_of| home_of == service, service, choose, f)
-}
-
-/// Makes `home` the calling thread's only home in the service, whose shards the caller keeps alive.
-pub(crate) fn move_home(service: u64, home: &Shard) {
+/// Makes `to` the calling thread's only home in the service, whose shards the caller keeps alive.
+pub(crate) fn move_home(service: u64, to: &Shard) {
     let leave = |states: &mut States| {
-        let others = states.0.iter_mut().filter(|(shard, of, _)| *of == service && *shard != home.into());
+        let others = states.0.iter_mut().filter(|(shard, of, _)| *of == service && *shard != to.into());
         for (_, home_of, state) in others {
             *home_of = NONE;
             state.home_of = NONE;
@@ -198,27 +216,24 @@ pub(crate) fn move_home(service: u64, home: &Shard) {
     };
     with_others(take_last(), leave);
     let enter = || {
-        home.homes.fetch_add(1, Ordering::Relaxed);
-        home
+        to.homes.fetch_add(1, Ordering::Relaxed);
+        to
     };
-    with_home(service, enter, |_| ());
+    drop(home(service, enter));
 }
 
-/// Calls `f` with the state that `matches`, which is usually the one used last.
+/// Returns the state that `matches`, which is usually the one used last.
 #[inline(always)]
-fn with_match<'a, R>(
+fn of_match<'a>(
     matches: impl Fn(NonNull<Shard>, u64) -> bool,
     home_of: u64,
     choose: impl FnOnce() -> &'a Shard,
-    f: impl FnOnce(&mut ThreadState) -> R,
-) -> R {
-    let mut state = match take_last() {
+) -> Guard {
+    let state = match take_last() {
         Some(last) if matches(last.shard, last.home_of) => last,
         last => search(last, matches, home_of, choose),
     };
-    let result = f(&mut state);
-    put_back(state);
-    result
+    Guard(ManuallyDrop::new(state))
 }
 
 #[inline(always)]
@@ -226,20 +241,7 @@ fn take_last() -> Option<Box<ThreadState>> {
     ManuallyDrop::into_inner(LAST.take())
 }
 
-/// Makes this state the one used last.
-#[inline(always)]
-fn put_back(state: Box<ThreadState>) {
-    let leaves = if state.temporary.is_some() {
-        Some(state)
-    } else {
-        ManuallyDrop::into_inner(LAST.replace(ManuallyDrop::new(Some(state))))
-    };
-    if let Some(state) = leaves {
-        store(state);
-    }
-}
-
-/// Stores the state that a call inside a call used last, or drops a temporary one.
+/// Stores the state that a call inside a call used last, or drops one that ends with its call.
 #[cold]
 fn store(state: Box<ThreadState>) {
     with_others(Some(state), |_| ());
@@ -271,7 +273,7 @@ fn search<'a>(
     with_others(last, |others| take(others, matches)).flatten().unwrap_or_else(|| {
         let shard = choose();
         with_others(None, |others| take_or_create(others, shard, home_of))
-            .unwrap_or_else(|| ThreadState::new(shard, home_of, shard.common.clone(), shard.this.upgrade()))
+            .unwrap_or_else(|| ThreadState::new(shard, home_of, true))
     })
 }
 
@@ -290,7 +292,7 @@ fn take_or_create(states: &mut States, shard: &Shard, home_of: u64) -> Box<Threa
             state.home_of = home_of;
             state
         }
-        None => ThreadState::new(shard, home_of, shard.registry.register(), None),
+        None => ThreadState::new(shard, home_of, false),
     }
 }
 

@@ -23,7 +23,7 @@ struct AtExit(Arc<Shard>);
 impl Drop for AtExit {
     fn drop(&mut self) {
         assert!(take_last().is_none(), "this state has outlived the others");
-        with(&self.0, |state| assert!(state.temporary.is_some()));
+        assert!(of(&self.0).ends);
         assert!(take_last().is_none(), "no destructor would drop this state");
     }
 }
@@ -37,7 +37,7 @@ fn a_destructor_after_that_of_the_states_finds_none_of_them() {
     let uses = move || {
         // Destructors run in the reverse order of first use.
         AT_EXIT.set(Some(AtExit(shard.clone())));
-        with(&shard, |state| assert!(state.temporary.is_none()));
+        assert!(!of(&shard).ends);
     };
     assert!(thread::spawn(uses).join().is_ok());
 }
@@ -47,12 +47,12 @@ fn a_state_is_found_by_its_shard_and_by_the_service_of_its_home() {
     let mut shards: Vec<(u64, Arc<Shard>, *const ListedCounters)> = Vec::new();
     for service in (1..50).map(|number| number << 32) {
         let shard = shard();
-        let listed = with_home(service, || &shard, |state| Arc::as_ptr(&state.listed));
+        let listed = Arc::as_ptr(&home(service, || &shard).listed);
         shards.push((service, shard, listed));
         for (service, shard, listed) in &shards {
-            let found = |state: &mut ThreadState| assert!(Arc::as_ptr(&state.listed) == *listed);
-            with(shard, found);
-            with_home(*service, || panic!("the home of {service} was chosen before"), found);
+            let found = |state: Guard| assert!(Arc::as_ptr(&state.listed) == *listed);
+            found(of(shard));
+            found(home(*service, || panic!("the home of {service} was chosen before")));
         }
     }
 }
@@ -62,10 +62,8 @@ fn a_call_inside_a_call_has_a_state_of_its_own_and_neither_is_lost() {
     let [outer, other] = [shard(), shard()];
     let homes = || [&outer, &other].map(|shard| shard.homes.load(Ordering::Relaxed));
     let uses = || {
-        let home = |service, shard: &Arc<Shard>, f: &dyn Fn()| {
-            with_home(service, || Shard::choose_home(std::slice::from_ref(shard), 0), |_| f());
-        };
-        home(1, &outer, &|| home(2, &other, &|| home(1, &outer, &|| ())));
+        let home = |service, shard| home(service, || Shard::choose_home(std::slice::from_ref(shard), 0));
+        let _states = [home(1, &outer), home(2, &other), home(1, &outer)];
         assert_eq!(homes(), [2, 1]);
     };
     // A join waits for the destructors of the thread's locals, too.
@@ -81,11 +79,11 @@ fn a_thread_that_uses_another_shard_keeps_a_few_entries_unless_it_leaves_its_hom
         (0..count).for_each(|_| state.recycle(shard.core.free_entry(&mut fresh).unwrap(), false));
         fresh.drain(|_| ());
     };
-    with_home(1, || &home, |state| recycle(state, &home, 2 * HANDFUL));
-    with(&other, |state| recycle(state, &other, HANDFUL - 1));
-    with(&home, |_| ());
+    recycle(&mut super::home(1, || &home), &home, 2 * HANDFUL);
+    recycle(&mut of(&other), &other, HANDFUL - 1);
+    drop(of(&home));
     assert_eq!((home.core.depot.len(), other.core.depot.len()), (0, 0));
-    with(&other, |state| recycle(state, &other, 1));
-    with(&home, |_| ());
+    recycle(&mut of(&other), &other, 1);
+    drop(of(&home));
     assert_eq!((home.core.depot.len(), other.core.depot.len()), (0, HANDFUL));
 }

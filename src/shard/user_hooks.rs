@@ -167,7 +167,7 @@ impl Shard {
     /// Counts a panic, and passes it to `on_panic`. Never unwinds. Its arguments are those of
     /// [`catch_panic`](Self::catch_panic).
     pub(crate) fn report_panic(&self, of: Option<Table>, is_its: bool, payload: Box<dyn Any + Send>) {
-        thread_state::with(self, |thread| thread.count(|counters| &counters.panicked));
+        thread_state::of(self).count(|counters| &counters.panicked);
         let callback = of.and_then(|table| table.closure_name());
         let panicked = Panicked { payload, callback, shard: is_its.then_some(self.settings.index) };
         self.ticks.manual.iter().for_each(|clock| clock.note_panic(|| panicked.to_string()));

@@ -7,26 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `more`. `shared`: other threads may add at the same time.
+    /// Adds `more`.
     #[inline]
-    pub(crate) fn add(&self, more: u64, shared: bool) {
-        // Release: publishes the earlier counts of this thread to readers; pairs with the Acquire in `get`.
-        if shared {
-            self.0.fetch_add(more, Ordering::Release);
-        } else {
-            // Relaxed: no other thread writes it.
-            self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Release);
-        }
+    pub(crate) fn add(&self, more: u64) {
+        // Relaxed: no other thread writes it. Release: publishes the earlier counts of this thread to readers; pairs with
+        // the Acquire in `get`.
+        self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Release);
     }
 
-    /// Sets the number to the maximum of itself and `to`. `shared`: other threads may do so at the same time.
+    /// Sets the number to the maximum of itself and `to`.
     #[inline]
-    pub(super) fn raise(&self, to: u64, shared: bool) {
+    pub(super) fn raise(&self, to: u64) {
         // Relaxed: published by the Release with which the run is counted afterwards.
-        if self.0.load(Ordering::Relaxed) >= to {
-        } else if shared {
-            self.0.fetch_max(to, Ordering::Relaxed);
-        } else {
+        if self.0.load(Ordering::Relaxed) < to {
             self.0.store(to, Ordering::Relaxed);
         }
     }

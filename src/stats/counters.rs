@@ -1,8 +1,7 @@
 //! `ThreadCounters`: what one thread has counted in one shard.
 //!
 //! A thread adds to counters of its own by plain stores, so counting needs no read-modify-write and no shared cache
-//! line. The exception is a thread whose thread-locals are destroyed: such threads share counters, and add by
-//! `fetch_add`. Any thread may read. The shard's `registry` links the counters of all threads, and sums them.
+//! line. Any thread may read. The shard's `registry` links the counters of all threads, and sums them.
 //!
 //! Each count is stored with Release and read with Acquire. So a reader that sees a count also sees the counts that the
 //! same thread made before it.
@@ -36,10 +35,10 @@ pub(crate) struct ThreadCounters {
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn record_lateness(&self, nanos: u64, shared: bool) {
-        self.max_lateness.raise(nanos, shared);
+    pub(crate) fn record_lateness(&self, nanos: u64) {
+        self.max_lateness.raise(nanos);
         let buckets = self.lateness.get_or_init(|| Box::new(std::array::from_fn(|_| Counter::default())));
-        buckets[bucket_of(nanos)].add(1, shared);
+        buckets[bucket_of(nanos)].add(1);
     }
 
     /// Returns the number of timers that ended on this thread.
@@ -58,7 +57,7 @@ impl ThreadCounters {
         sum.scheduled += self.scheduled.get();
         let fired = self.fired.get();
         sum.fired += fired;
-        // Wraps: a run that fires among these counters may return among those of destroyed thread-locals.
+        // Wraps: a run whose thread-locals are destroyed meanwhile returns among other counters.
         sum.running = sum.running.wrapping_add(fired.wrapping_sub(returned));
         sum.resets += self.resets.get();
         sum.enqueued += self.enqueued.get();

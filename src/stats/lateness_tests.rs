@@ -28,7 +28,7 @@ fn a_bucket_holds_what_belongs_to_it() {
 fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
     let parts = [9, 3].map(|millis| {
         let counters = ThreadCounters::default();
-        counters.record_lateness(millis * 1_000_000, false);
+        counters.record_lateness(millis * 1_000_000);
         recorded(&counters)
     });
     let mut sum = Lateness::default();
@@ -42,7 +42,7 @@ fn a_sum_has_the_runs_and_the_greatest_lateness_of_its_parts() {
 fn the_bucket_of_a_value_has_the_least_bound_that_is_not_below_it() {
     for nanos in (0..100).chain([1_000, 1 << 20, (1 << 20) - 1, 123_456_789, u64::MAX]) {
         let counters = ThreadCounters::default();
-        counters.record_lateness(nanos, false);
+        counters.record_lateness(nanos);
         let lateness = recorded(&counters);
         let buckets: Vec<_> = lateness.buckets().collect();
         let [(bound, 1)] = buckets[..] else { panic!("{buckets:?}") };
@@ -58,7 +58,7 @@ fn quantiles_tell_what_was_recorded() {
     let counters = ThreadCounters::default();
     assert_eq!(recorded(&counters).quantile(0.5), Duration::ZERO);
     for micros in 1..=1000 {
-        counters.record_lateness(micros * 1000, micros % 2 == 0);
+        counters.record_lateness(micros * 1000);
     }
     let lateness = recorded(&counters);
     assert_eq!(lateness.count(), 1000);

@@ -190,7 +190,7 @@ impl Service {
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
             return None;
         }
-        let home = thread_state::with_home(self.id, || self.choose_home(), |thread| thread.shard());
+        let home = thread_state::home(self.id, || self.choose_home()).shard();
         let index = self.shards.iter().position(|shard| NonNull::from(&**shard) == home);
         ProgramLoop::take(&shard_set, self.id, index.expect("a shard of this service"))
     }

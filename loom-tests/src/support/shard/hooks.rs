@@ -21,7 +21,7 @@ impl Shard {
     /// Counts that the run is reported as ended.
     pub(crate) fn report_slow(&self, _run: SlowRun) {
         self.counts.preemption_point();
-        thread_state::with(self, |thread| thread.count(|counters| &counters.ended));
+        thread_state::of(self).count(|counters| &counters.ended);
     }
 
     /// Ends the model.
@@ -30,7 +30,7 @@ impl Shard {
     }
 
     pub(crate) fn finish_in_flight(&self) {
-        thread_state::with(self, |thread| thread.count(|counters| &counters.left_batch));
+        thread_state::of(self).count(|counters| &counters.left_batch);
     }
 
     /// Only records that no handle is left, because the model keeps the shard.
@@ -41,6 +41,6 @@ impl Shard {
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
         this.set_freed();
-        thread_state::with(this, |thread| thread.count(|counters| &counters.freed));
+        thread_state::of(this).count(|counters| &counters.freed);
     }
 }

@@ -3,7 +3,8 @@
 //! The model stores the caches of its threads. A thread has a state only inside [`run`].
 
 use std::cell::RefCell;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 // Of `std`, not of loom: a count orders nothing, and is no step of a thread.
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,8 +40,11 @@ pub(crate) struct ThreadState {
     pub(crate) cache: Cache,
     counters: ThreadCounters,
     /// The deadlines of the runs on this thread.
-    ran: Vec<u64>,
+    ran: RefCell<Vec<u64>>,
 }
+
+/// The state of the calling thread, while a call uses it.
+pub(crate) struct Guard(ManuallyDrop<ThreadState>);
 
 thread_static! {
     static STATE: RefCell<Option<ThreadState>> = const { RefCell::new(None) };
@@ -48,7 +52,7 @@ thread_static! {
 
 impl ThreadState {
     fn new(shard: NonNull<Shard>, cache: Cache) -> Self {
-        Self { shard, cache, counters: ThreadCounters::default(), ran: Vec::new() }
+        Self { shard, cache, counters: ThreadCounters::default(), ran: RefCell::default() }
     }
 
     pub(crate) fn count(&self, which: impl Fn(&ThreadCounters) -> &Counter) {
@@ -59,8 +63,8 @@ impl ThreadState {
         }
     }
 
-    pub(crate) fn record_lateness(&mut self, ticks: u64) {
-        self.ran.push(Ticks.now_tick() - ticks);
+    pub(crate) fn record_lateness(&self, ticks: u64) {
+        self.ran.borrow_mut().push(Ticks.now_tick() - ticks);
     }
 
     pub(crate) fn shard(&self) -> NonNull<Shard> {
@@ -92,35 +96,39 @@ pub(crate) fn run<R>(shard: &Shard, cache: &mut Cache, f: impl FnOnce() -> R) ->
     let result = f();
     let state = STATE.with(|this| this.replace(outer)).expect("the state from above");
     *cache = state.cache;
-    (result, Done { counters: state.counters, ran: state.ran })
+    (result, Done { counters: state.counters, ran: state.ran.into_inner() })
 }
 
-/// Panics if `f` calls it again.
-pub(crate) fn with<R>(shard: &Shard, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    find(shard.into(), f)
+/// Panics if the thread uses its state already.
+pub(crate) fn of(shard: &Shard) -> Guard {
+    let state = STATE.with(|this| this.take());
+    // A model that failed drops its values when its thread has no state.
+    let fails = || std::thread::panicking().then(|| ThreadState::new(shard.into(), Cache::new()));
+    Guard(ManuallyDrop::new(state.or_else(fails).expect("a thread that does not use its state")))
 }
 
-/// # Safety
-/// As for the crate's own function.
-pub(crate) unsafe fn with_shard_of_handle<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    // SAFETY: the model keeps the shard.
-    assert!(!unsafe { shard.as_ref() }.is_freed(), "a handle keeps the shard");
-    find(shard, f)
+pub(crate) fn home<'a>(_service: u64, choose: impl FnOnce() -> &'a Shard) -> Guard {
+    of(choose())
 }
 
-fn find<R>(shard: NonNull<Shard>, f: impl FnOnce(&mut ThreadState) -> R) -> R {
-    STATE.with(|this| match this.borrow_mut().as_mut() {
-        Some(state) => f(state),
-        // A model that failed drops its values here.
-        None if std::thread::panicking() => f(&mut ThreadState::new(shard, Cache::new())),
-        None => panic!("a thread without a state for the shard"),
-    })
+impl Deref for Guard {
+    type Target = ThreadState;
+
+    fn deref(&self) -> &ThreadState {
+        &self.0
+    }
 }
 
-pub(crate) fn with_home<'a, R>(
-    _service: u64,
-    choose: impl FnOnce() -> &'a Shard,
-    f: impl FnOnce(&mut ThreadState) -> R,
-) -> R {
-    with(choose(), f)
+impl DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut ThreadState {
+        &mut self.0
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // SAFETY: the guard is not used after this.
+        let state = unsafe { ManuallyDrop::take(&mut self.0) };
+        STATE.with(|this| this.replace(Some(state)));
+    }
 }
