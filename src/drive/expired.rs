@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::batch::TimerBatch;
 use crate::engine::deliveries::{Deliveries, Delivery};
-use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::role::handed_out;
 use crate::shard::Shard;
+use crate::shard::driver::ExpiredEntries;
 
 /// What is to be handed out.
 #[derive(Default)]

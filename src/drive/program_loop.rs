@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::expired::ExpiredTimers;
 use super::shard_set::{ShardSet, first_role};
 use crate::engine::alarm::{not_before, sleep_until};
-use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::gate::Gate;
 use crate::engine::role::{Driven, TurnOutcome, with_driver};
 use crate::engine::wakeup::PROGRAM;
+use crate::shard::driver::ExpiredEntries;
 use crate::shard::{Shard, thread_state};
 
 /// Time after which the loop looks again for a driver that another thread has for a turn.
@@ -141,7 +141,7 @@ impl ProgramLoop {
         let now = Instant::now();
         let mut tick = None;
         let turn = with_driver(&*shard, PROGRAM, |driver| {
-            let turn = shard.guarded(driver, |driver| driver.collect(&shard, self.gate.due_tick(present)));
+            let turn = shard.guarded(driver, |driver| driver.take_in(&shard.core, self.gate.due_tick(present)));
             tick = Some(not_before(shard.wakeup().wake_tick(), floor));
             turn
         });

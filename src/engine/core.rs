@@ -4,7 +4,7 @@
 //! |-------------------------|-------------------------------------------------------------|
 //! | armed                   | [`Entry::arm_written`], in a [free entry](Core::free_entry) |
 //! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]                  |
-//! | linked, then dispatched | the driver: [`DriverCore`](super::turn::DriverCore)         |
+//! | linked, then dispatched | the driver: `ShardDriver` of [`shard`](crate::shard)         |
 //! | run                     | a worker: [`Shard::run`](crate::shard)                      |
 //! | recycled                | [`Core::recycle`]                                           |
 //!
@@ -21,14 +21,14 @@ use super::stack::Stack;
 use super::wakeup::{DriverWakeup, PROGRAM};
 use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
 
-/// The shared half of a shard. The driver alone owns the other half, [`DriverCore`](super::turn::DriverCore).
+/// The half of a shard that all threads share. The driver alone owns the other half.
 pub(crate) struct Core {
     // Models explore these three by themselves, too.
     pub(crate) slab: Slab,
     pub(crate) depot: Depot,
     pub(crate) wakeup: DriverWakeup,
     /// The entries that callers have pushed and the driver has not taken.
-    pub(super) intake: Stack,
+    pub(crate) intake: Stack,
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
     /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.

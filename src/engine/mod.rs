@@ -7,8 +7,6 @@
 //! | [`stack`]           | the lock-free stack that the intake and the free lists of entries are           |
 //! | [`wakeup`]          | how the driver sleeps, and how other threads wake it                            |
 //! | [`core`]            | the half of a shard that all threads share, and each step of a timer through it |
-//! | [`turn`]            | the driver's own half: the wheel, and bounded turns of work                     |
-//! | [`expired_entries`] | what expires in a turn                                                          |
 //! | [`deliveries`]      | what a turn collects for delay queues                                           |
 //! | [`call_stack`]      | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]        | closes all entries, and takes the pending timers                                |
@@ -27,16 +25,11 @@ pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod deliveries;
 pub(crate) mod entry;
-pub(crate) mod expired_entries;
 pub(crate) mod gate;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
 pub(crate) mod role;
 pub(crate) mod shutdown;
-mod stack;
-mod trim;
-pub(crate) mod turn;
+pub(crate) mod stack;
+pub(crate) mod trim;
 pub(crate) mod wakeup;
-
-#[cfg(all(test, not(loom)))]
-mod trim_tests;

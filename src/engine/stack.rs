@@ -43,10 +43,10 @@ use std::iter;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No element: the end of a list.
-pub(super) const NIL: u32 = u32::MAX;
+pub(crate) const NIL: u32 = u32::MAX;
 
 /// A stack of indices, which are below [`NIL`].
-pub(super) struct Stack {
+pub(crate) struct Stack {
     /// The top element, or `NIL`, in the high half; the tag in the low half.
     head: AtomicU64,
 }
@@ -83,7 +83,7 @@ impl Stack {
     }
 
     /// Takes all elements, and returns the one that was on top, or [`NIL`]. The others follow through the links.
-    pub(super) fn take_all(&self) -> u32 {
+    pub(crate) fn take_all(&self) -> u32 {
         // Acquire: as in `pop`.
         top(self.head.fetch_or(head(NIL, 0), Ordering::Acquire))
     }
@@ -105,7 +105,7 @@ fn top(head: u64) -> u32 {
 
 /// Reverses the elements from `first` on into the order of their pushes, and returns the new first one. The caller must
 /// have taken them.
-pub(super) fn reverse<'a>(first: u32, link: impl Fn(u32) -> &'a AtomicU32) -> u32 {
+pub(crate) fn reverse<'a>(first: u32, link: impl Fn(u32) -> &'a AtomicU32) -> u32 {
     // Relaxed: `take_all` has acquired the links.
     chain(first, &link).fold(NIL, |before, element| {
         link(element).store(before, Ordering::Relaxed);
@@ -115,7 +115,7 @@ pub(super) fn reverse<'a>(first: u32, link: impl Fn(u32) -> &'a AtomicU32) -> u3
 
 /// Iterates over the elements from `first` on, which the caller must have taken. Reads the link of an element before it
 /// yields the element, so the receiver may push it again.
-pub(super) fn chain<'a>(first: u32, link: impl Fn(u32) -> &'a AtomicU32) -> impl Iterator<Item = u32> {
+pub(crate) fn chain<'a>(first: u32, link: impl Fn(u32) -> &'a AtomicU32) -> impl Iterator<Item = u32> {
     // Relaxed: as above.
     let read = move |element: u32| (element != NIL).then(|| (element, link(element).load(Ordering::Relaxed)));
     iter::successors(read(first), move |&(_, next)| read(next)).map(|(element, _)| element)

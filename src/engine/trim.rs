@@ -53,7 +53,7 @@ const MAX_FREED: u32 = limit(1024) as u32;
 
 /// The state of the trim. The driver owns it.
 #[derive(Default)]
-pub(super) struct Trim {
+pub(crate) struct Trim {
     phase: TrimPhase,
     /// Frames have been marked since the driver last took the depot out.
     has_marked: bool,
@@ -78,7 +78,7 @@ enum TrimPhase {
 impl Trim {
     /// Makes a bounded turn, if there is work. Returns whether more is left. `cache` is the driver's. `reclaim` frees a
     /// cached entry, and returns false if that is impossible now.
-    pub(super) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
+    pub(crate) fn turn(&mut self, core: &Core, cache: &mut Cache, reclaim: impl FnMut(u32) -> bool) -> bool {
         self.phase = match mem::take(&mut self.phase) {
             TrimPhase::Idle => self.begin(core),
             TrimPhase::SetAside { next, again } => self.set_aside(core, cache, next, again),
@@ -88,17 +88,17 @@ impl Trim {
     }
 
     /// Returns whether a trim has begun and not ended.
-    pub(super) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !matches!(self.phase, TrimPhase::Idle)
     }
 
     /// Notes that the driver has taken entries from the intake.
-    pub(super) fn intake_collected(&mut self) {
+    pub(crate) fn intake_collected(&mut self) {
         self.fruitless_len = 0;
     }
 
     /// Returns whether a trim should begin or continue.
-    pub(super) fn has_work(&self, core: &Core) -> bool {
+    pub(crate) fn has_work(&self, core: &Core) -> bool {
         self.is_active() || core.has_free_blocks() || self.has_many_free(core)
     }
 

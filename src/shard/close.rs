@@ -9,12 +9,17 @@
 
 use std::any::Any;
 use std::io::{self, Write};
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
+use super::driver::{ExpiredEntries, ShardDriver};
 use super::shard::Shard;
+use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::{CallbackKind, DISPATCHED, RUNNING, State};
+use crate::engine::role::TurnOutcome;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. A shutdown calls this, or a driver that has panicked. See
@@ -53,9 +58,28 @@ impl Shard {
         }
     }
 
+    /// Makes a turn of the shard's driver, unless the shard is closed. Closes it if the turn panics.
+    pub(crate) fn guarded(
+        &self,
+        driver: &mut ShardDriver,
+        turn: impl FnOnce(&mut ShardDriver) -> TurnOutcome<ExpiredEntries>,
+    ) -> TurnOutcome<ExpiredEntries> {
+        if self.core.is_closing() {
+            return TurnOutcome::Closed;
+        }
+        panic::catch_unwind(AssertUnwindSafe(|| turn(driver))).unwrap_or_else(|payload| {
+            self.driver_panicked(payload);
+            // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
+            let expired = mem::take(&mut driver.expired);
+            self.begin_in_flight(expired.len());
+            expired.into_all().for_each(|index| self.run(index, 0, &mut Deliveries::default()));
+            TurnOutcome::Closed
+        })
+    }
+
     /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay
     /// pending until the shutdown hands them back.
-    pub(super) fn driver_panicked(&self, payload: Box<dyn Any + Send>) {
+    fn driver_panicked(&self, payload: Box<dyn Any + Send>) {
         let this = self.this.upgrade().expect("a shard that is driven is alive");
         Self::close(&this);
         this.claim_of(CallbackKind::Value);

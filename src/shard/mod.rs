@@ -29,8 +29,7 @@ pub(crate) mod budget;
 mod close;
 #[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod counter_registry;
-#[cfg(not(loom))]
-mod driver;
+pub(crate) mod driver;
 pub(crate) mod raw_handle;
 mod run;
 #[cfg(not(loom))]

@@ -31,13 +31,13 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::counter_registry::Registry;
-use super::driver::ShardDriver;
+use super::driver::{ExpiredEntries, ShardDriver};
 use super::user_hooks::{OnPanic, SlowHook};
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
-use crate::engine::role::DriverCell;
+use crate::engine::role::{Driven, DriverCell, TurnOutcome};
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::ShardStats;
 use crate::system::Process;
@@ -154,6 +154,31 @@ impl Shard {
 
     fn scheduled(&self) -> u64 {
         self.registry.walk(|merged| merged.scheduled, |sum, counters| *sum += counters.scheduled.get())
+    }
+}
+
+impl Driven for Shard {
+    type Driver = Box<ShardDriver>;
+    type Expired = ExpiredEntries;
+
+    fn wakeup(&self) -> &DriverWakeup {
+        &self.core.wakeup
+    }
+
+    fn driver_cell(&self) -> &DriverCell<Box<ShardDriver>> {
+        &self.driver_cell
+    }
+
+    fn due_tick(&self) -> u64 {
+        self.ticks.now_tick()
+    }
+
+    fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredEntries> {
+        self.guarded(driver, |driver| driver.turn(self, is_due))
+    }
+
+    fn may_rest(&self) {
+        self.wake_clock();
     }
 }
 

@@ -5,14 +5,15 @@
 //!
 //! Invariant: such a timer runs.
 
+use std::mem;
+
 use super::{Fixture, Handle, explore};
 use crate::engine::alarm::AWAKE;
 use crate::engine::entry::DriverNotice;
-use crate::engine::expired_entries::ExpiredEntries;
 use crate::engine::memory::Cache;
-use crate::engine::turn::DriverCore;
 use crate::engine::wakeup::PROGRAM;
 use crate::fixture::LoopWaker;
+use crate::source::shard::driver::ShardDriver;
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// When the gate opened last.
@@ -24,7 +25,7 @@ const NOW: u64 = 5;
 
 struct ClosedGate {
     fixture: Fixture,
-    driver: DriverCore,
+    driver: ShardDriver,
     clock: Arc<AtomicU64>,
 }
 
@@ -49,10 +50,12 @@ impl ClosedGate {
 
     fn round_to(&mut self, now: impl FnOnce() -> u64) {
         let core = &self.fixture.core;
-        self.driver.begin(core, now);
-        let mut expired = ExpiredEntries::default();
-        while !self.driver.advance_round(core, &mut expired) {}
-        let batch: Vec<_> = expired.into_all().collect();
+        let mut now = Some(now);
+        self.driver.advance_round(core, || now.take().expect("one reading of the clock a round")());
+        while self.driver.in_round {
+            self.driver.advance_round(core, || unreachable!("the round has begun"));
+        }
+        let batch: Vec<_> = mem::take(&mut self.driver.expired).into_all().collect();
         self.fixture.worker(self.driver.now).run(&batch);
     }
 

@@ -16,8 +16,8 @@ use loom::thread::JoinHandle;
 use super::{Fixture, Handle, explore};
 use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
 use crate::engine::memory::Cache;
-use crate::engine::turn::DriverCore;
 use crate::fixture::Counts;
+use crate::source::shard::driver::ShardDriver;
 
 /// The current tick, and the deadline of every timer that is reset.
 const NOW: u64 = 5;
@@ -46,7 +46,7 @@ impl PeriodicCallback for RunsAgainLater {
 /// timer after the run has begun.
 fn spawn_run_and_caller(
     fixture: &Fixture,
-    driver: &mut DriverCore,
+    driver: &mut ShardDriver,
     caller: impl FnOnce(&Fixture, Handle, &mut Cache) + Send + 'static,
 ) -> [JoinHandle<Cache>; 2] {
     let mut cache = Cache::new();

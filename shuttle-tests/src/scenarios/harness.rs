@@ -7,8 +7,8 @@ use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
 
 use crate::engine::memory::Cache;
-use crate::engine::turn::DriverCore;
 use crate::fixture::{Fixture, sleep};
+use crate::source::shard::driver::ShardDriver;
 
 const WORKERS: usize = 2;
 /// A tick after all others.
@@ -27,7 +27,7 @@ struct State {
     now: AtomicU64,
     /// The scenario has ended, so the driver ends.
     ended: AtomicBool,
-    driver: Mutex<Option<DriverCore>>,
+    driver: Mutex<Option<ShardDriver>>,
     scheduled: AtomicUsize,
     refused: AtomicUsize,
 }

@@ -29,6 +29,8 @@ impl Shard {
         panic::resume_unwind(payload);
     }
 
+    pub(crate) fn begin_in_flight(&self, _timers: usize) {}
+
     pub(crate) fn finish_in_flight(&self) {
         thread_state::of(self).count(|counters| &counters.left_batch);
     }

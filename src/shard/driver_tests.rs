@@ -1,26 +1,22 @@
-//! Unit tests of `trim`, with the driver that calls it.
+//! Unit tests of `driver`: of the memory that it trims.
 
-use super::core::Core;
-use super::entry::{ARMED, CLOSED, Callback, CallbackKind, DISPATCHED, RUNNING};
-use super::expired_entries::ExpiredEntries;
-use super::memory::{Cache, Slab};
-use super::turn::DriverCore;
-use super::wakeup::DriverWakeup;
-use crate::wheel::Levels;
+use super::*;
+use crate::engine::entry::{CLOSED, Callback, RUNNING};
+use crate::engine::wakeup::DriverWakeup;
 
 const TIMERS: u32 = 200_000;
 
 /// A core whose frames have a given number of blocks, its driver's half, and a thread's cache.
 struct Fixture {
     core: Core,
-    driver: DriverCore,
+    driver: ShardDriver,
     cache: Cache,
 }
 
 impl Fixture {
     fn new(frame: u32) -> Self {
         let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
-        Self { core, driver: DriverCore::new(Levels::new(0, &[64], 2).unwrap()), cache: Cache::new() }
+        Self { core, driver: ShardDriver::new(Levels::new(0, &[64], 2).unwrap()), cache: Cache::new() }
     }
 
     fn schedule(&mut self) -> u32 {
@@ -46,16 +42,13 @@ impl Fixture {
 
     /// Drives until the driver would sleep.
     fn drive(&mut self) {
-        let mut due = ExpiredEntries::default();
         loop {
-            self.driver.begin(&self.core, || 0);
-            while !self.driver.advance_round(&self.core, &mut due) {}
-            while self.driver.cascade_ahead(&self.core, &mut due) {}
-            if !self.driver.reclaim(&self.core) {
+            self.driver.advance_round(&self.core, || 0);
+            if !self.driver.in_round && !self.driver.work(&self.core) {
                 break;
             }
         }
-        assert!(!self.driver.has_work(&self.core) && due.is_empty());
+        assert!(!self.driver.has_work(&self.core) && self.driver.expired.is_empty());
     }
 }
 
