@@ -13,16 +13,12 @@
 //!
 //! This page has the rules, the states and the transitions. The code is in these files:
 //!
-//! | file       | concern                                                                         |
-//! |------------|---------------------------------------------------------------------------------|
-//! | `state`    | the state word: flags and deadline in 64 bits                                   |
-//! | `layout`   | the parts of an entry, and the loop that all transitions but `close` go through |
-//! | `owner`    | transitions of the owner and of the handle                                      |
-//! | `driver`   | transitions of the driver                                                       |
-//! | `worker`   | transitions of a worker                                                         |
-//! | `shutdown` | transitions of the shutdown                                                     |
-//! | `notice`   | how the driver must be notified of a new deadline                               |
-//! | `callback` | a closure of any type in 32 bytes                                               |
+//! | file          | concern                                                                         |
+//! |---------------|---------------------------------------------------------------------------------|
+//! | `state`       | the state word: flags and deadline in 64 bits                                   |
+//! | `layout`      | the parts of an entry, and the loop that all transitions but `close` go through |
+//! | `transitions` | the transitions, and how the driver must be notified of a new deadline          |
+//! | `callback`    | a closure of any type in 32 bytes                                               |
 //!
 //! # Ground rules
 //!
@@ -161,21 +157,17 @@
 //! are rare.
 
 mod callback;
-mod driver;
 mod layout;
-mod notice;
-mod owner;
-mod shutdown;
 mod state;
-mod worker;
+mod transitions;
 
 pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
 pub(crate) use layout::CHUNK;
 pub(crate) use layout::Entry;
-pub(crate) use notice::DriverNotice;
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
 pub(crate) use state::{ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
+pub(crate) use transitions::DriverNotice;
 
 #[cfg(all(test, not(loom)))]
 mod callback_tests;
