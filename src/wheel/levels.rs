@@ -29,7 +29,7 @@
 //! The level below covers the first slot of a window. So above level 0, no node is ever linked into the first slot.
 //! That slot has nodes only while it expires.
 //!
-//! The windows of a shard are twice as long: `2 * slots(i)`, see [`ahead`](super::ahead). `ring(i)` is the length of the
+//! The windows of a shard are twice as long: `2 * slots(i)`, for [cascades ahead of time](#cascades-ahead-of-time). `ring(i)` is the length of the
 //! window, rounded up to a power of two, so the remainder is a mask. With powers of two as numbers of slots, as by
 //! default, every quotient is a shift. `docs/tuning.md` has the table of what each level reaches at which tick.
 //!
@@ -43,6 +43,14 @@
 //!
 //! The nodes of a slot that expires leave one by one ([`Levels::step`]). The caller may stop after any step, for example
 //! to run callbacks, and all other nodes are still linked.
+//!
+//! # Cascades ahead of time
+//!
+//! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
+//! timers a second and a tick of 1 ms, those are 64,000 at once. A caller with time to spare may cascade earlier
+//! ([`Levels::cascade_ahead`]), as soon as the slot is the next one of its level. Its deadlines then lie less than twice
+//! the slots of the level below ahead, so for this purpose a window has twice as many slots ([`Levels::new`]). A driver
+//! that sleeps wakes in time for that ([`Levels::next_visit`]).
 //!
 //! # Rejected
 //!
@@ -290,5 +298,27 @@ impl Levels {
             earliest = Some(earliest.map_or(this, |earliest| earliest.min(this)));
         }
         earliest
+    }
+}
+
+/// Cascades ahead of time.
+impl Levels {
+    /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
+    /// none. O(levels).
+    pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
+        let Some(id) = self.upcoming() else { return Step::Done };
+        self.expire_or_cascade(nodes, id)
+    }
+
+    /// Returns when to step or to cascade ahead: by the least deadline, but earlier if slots are so full that their nodes
+    /// would then cascade too late. O(levels).
+    pub(crate) fn next_visit(&self) -> Option<u64> {
+        self.earliest(Level::next_visit)
+    }
+
+    /// Returns the node to cascade ahead of time next, if there is one: the first of a slot above level 0 that is the next
+    /// one of its level. O(levels).
+    pub(crate) fn upcoming(&self) -> Option<u32> {
+        self.levels.iter().skip(1).find_map(|ring| ring.first(ring.slot_of(self.now / ring.span + 1)))
     }
 }

@@ -5,8 +5,7 @@ use core::fmt;
 use slab::Slab;
 
 use super::levels::{Levels, Step};
-use super::links::{Links, NIL};
-use super::node::{Key, Node};
+use super::links::{Links, NIL, Nodes};
 use crate::BuildError;
 
 /// A single-threaded hierarchical timing wheel, for event loops, game loops and simulations that drive time themselves.
@@ -345,5 +344,127 @@ impl<T> fmt::Debug for Wheel<T> {
             .field("len", &self.len())
             .field("next_deadline", &self.next_deadline())
             .finish_non_exhaustive()
+    }
+}
+
+/// The memory for entries.
+impl<T> Wheel<T> {
+    /// Creates a wheel as [`new`](Self::new) does, with memory for `capacity` entries. Until it holds more, it
+    /// allocates only the slots of a level, when the first entry waits there.
+    ///
+    /// # Panics
+    /// Panics if the memory exceeds `isize::MAX` bytes.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::with_capacity(0, 1_000);
+    /// let capacity = wheel.capacity();
+    /// assert!(capacity >= 1_000);
+    /// for deadline in 0..1_000 {
+    ///     wheel.insert(deadline, ());
+    /// }
+    /// assert_eq!(wheel.capacity(), capacity);
+    /// ```
+    pub fn with_capacity(start_tick: u64, capacity: usize) -> Wheel<T> {
+        let mut wheel = Wheel::new(start_tick);
+        wheel.nodes.reserve(capacity);
+        wheel
+    }
+
+    /// Returns the number of entries that the wheel can hold without more memory for entries. O(1).
+    ///
+    /// A level takes memory of its own for its slots: see [`with_levels`](Self::with_levels).
+    ///
+    /// ```
+    /// let wheel = corewheel::Wheel::<u8>::new(0);
+    /// assert_eq!(wheel.capacity(), 0);
+    /// ```
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.nodes.capacity()
+    }
+
+    /// Makes memory for `additional` more entries, if there is not enough.
+    ///
+    /// # Panics
+    /// Panics if the memory exceeds `isize::MAX` bytes.
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// wheel.insert(10, "first");
+    /// wheel.reserve(99);
+    /// assert!(wheel.capacity() >= 100);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.nodes.reserve(additional);
+    }
+
+    /// Frees memory that no entry needs: after a burst, for example. Every key stays valid.
+    ///
+    /// An entry does not move, so the memory that stays depends on the entry with the greatest place in memory. New
+    /// entries take the place that was vacated last. The slots of a level without entries are freed, too. The cost
+    /// grows with the [capacity](Self::capacity).
+    ///
+    /// ```
+    /// let mut wheel = corewheel::Wheel::new(0);
+    /// let first = wheel.insert(10, 0);
+    /// for number in 1..1_000 {
+    ///     wheel.insert(5, number);
+    /// }
+    /// wheel.advance(5, |_, _| ());
+    /// wheel.shrink_to_fit();
+    /// assert!(wheel.capacity() < 1_000);
+    /// assert_eq!(wheel.remove(first), Some(0));
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.levels.shrink();
+    }
+}
+
+/// The name of one entry of a [`Wheel`](crate::Wheel): valid from its insertion until it expires or is removed.
+///
+/// A wheel never returns the same key twice. A key whose entry is gone finds nothing, even if a new entry uses its
+/// memory.
+///
+/// A key has no meaning in another wheel, and a wheel cannot tell whose key it is. There it finds nothing, or it finds
+/// an entry that has nothing to do with it: [`remove`](crate::Wheel::remove) may then take out a live entry. Use a key
+/// only with the wheel that returned it.
+///
+/// ```
+/// let mut wheel = corewheel::Wheel::new(0);
+/// let old = wheel.insert(10, "old");
+/// wheel.remove(old);
+/// let new = wheel.insert(10, "new");
+/// assert_eq!((wheel.get(old), wheel.get(new)), (None, Some(&"new")));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub(super) index: u32,
+    pub(super) seq: u64,
+}
+
+/// An entry of a wheel.
+pub(super) struct Node<T> {
+    /// Number of insertions before this one: no other entry has it.
+    pub(super) seq: u64,
+    pub(super) deadline: u64,
+    pub(super) links: Links,
+    pub(super) value: T,
+}
+
+impl<T> Nodes for Slab<Node<T>> {
+    #[inline]
+    fn deadline(&self, id: u32) -> u64 {
+        self[id as usize].deadline
+    }
+
+    #[inline]
+    fn links(&self, id: u32) -> Links {
+        self[id as usize].links
+    }
+
+    #[inline]
+    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
+        change(&mut self[id as usize].links);
     }
 }
