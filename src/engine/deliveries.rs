@@ -18,28 +18,27 @@ pub(crate) trait Delivery: Any + Send {
 /// Number of deliveries, the latest, in which a value looks for that of its queue.
 const SEARCHED: usize = 8;
 
-/// The deliveries of one turn.
+/// The deliveries of one turn, each with the address of its queue, which the delivery keeps.
 #[derive(Default)]
-pub(crate) struct Deliveries(Vec<Box<dyn Delivery>>);
+pub(crate) struct Deliveries(Vec<(usize, Box<dyn Delivery>)>);
 
 impl Deliveries {
-    /// Returns the delivery that `is_its`, or else a new one.
-    pub(crate) fn find<D: Delivery>(&mut self, is_its: impl Fn(&D) -> bool, new: impl FnOnce() -> D) -> &mut D {
+    /// Returns the delivery of the queue at this address, or else a new one.
+    pub(crate) fn of<D: Delivery>(&mut self, queue: usize, new: impl FnOnce() -> D) -> &mut D {
         let all = &mut self.0;
-        let latest = all.iter_mut().enumerate().rev().take(SEARCHED);
-        let mut latest = latest.map(|(index, delivery)| (index, delivery.as_any().downcast_mut()));
-        let found = latest.find(|(_, delivery)| delivery.as_deref().is_some_and(&is_its)).map(|(index, _)| index);
-        let index = found.unwrap_or_else(|| {
-            all.push(Box::new(new()));
-            all.len() - 1
-        });
-        all[index].as_any().downcast_mut().expect("it is of this type")
+        let first = all.len().saturating_sub(SEARCHED);
+        let found = all[first..].iter().rposition(|&(of, _)| of == queue).map(|index| first + index);
+        let index = found.unwrap_or(all.len());
+        if found.is_none() {
+            all.push((queue, Box::new(new())));
+        }
+        all[index].1.as_any().downcast_mut().expect("all deliveries of a queue are of one type")
     }
 
     /// Publishes all. Returns those whose drop calls foreign code.
     pub(crate) fn publish(mut self) -> Vec<Box<dyn Delivery>> {
-        self.0.retain_mut(|delivery| delivery.publish());
-        self.0
+        self.0.retain_mut(|(_, delivery)| delivery.publish());
+        self.0.into_iter().map(|(_, delivery)| delivery).collect()
     }
 }
 
@@ -78,8 +77,7 @@ mod tests {
         let done = Done::default();
         let mut deliveries = Deliveries::default();
         for number in [11, 21, 12, 22, 13] {
-            let is_its = |tens: &Tens| tens.0.first().is_some_and(|first| first / 10 == number / 10);
-            deliveries.find(is_its, || Tens(Vec::new(), done.clone())).0.push(number);
+            deliveries.of(number as usize / 10, || Tens(Vec::new(), done.clone())).0.push(number);
         }
         assert!(lock(&done).is_empty());
         drop(deliveries.publish());

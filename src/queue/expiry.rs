@@ -39,10 +39,9 @@ impl<T, H> Expiry<T, H> {
 impl<T: Send + 'static, H: Send + Sync + 'static> Expiry<T, H> {
     /// Makes the item due, with the others of the turn: its deadline has come, at `tick`.
     pub(crate) fn deliver(mut self, tick: u64, deliveries: &mut Deliveries) {
-        let is_its = |delivery: &ItemDelivery<T, H>| Arc::ptr_eq(&delivery.queue, &self.queue);
         let new = || ItemDelivery { queue: self.queue.clone(), items: Vec::new(), tasks: 0 };
-        let item = self.item.take();
-        deliveries.find(is_its, new).items.extend(item.map(|item| (item, tick)));
+        let delivery = deliveries.of(Arc::as_ptr(&self.queue).addr(), new);
+        delivery.items.extend(self.item.take().map(|item| (item, tick)));
     }
 }
 
