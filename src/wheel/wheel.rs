@@ -421,7 +421,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// The name of one entry of a [`Wheel`](crate::Wheel): valid from its insertion until it expires or is removed.
+/// The name of one entry of a [`Wheel`]: valid from its insertion until it expires or is removed.
 ///
 /// A wheel never returns the same key twice. A key whose entry is gone finds nothing, even if a new entry uses its
 /// memory.
