@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A thread **registers** when it first uses the shard: it pushes new counters to the list. It **unregisters** when it
-//! ends: it marks its counters as ended. The cost of both does not depend on the number of threads. Neither pins the
-//! epoch: crossbeam-epoch keeps a list of pinning threads, and each costs the others.
+//! ends: it marks its counters as ended. The cost of both does not depend on the number of threads. Only a thread that
+//! trims pins the epoch: crossbeam-epoch keeps a list of pinning threads, and each costs the others.
 //!
 //! # Trimming
 //!
