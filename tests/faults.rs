@@ -189,10 +189,13 @@ fn catch_up_after_stop(time: Duration) -> bool {
     let weak = timer.downgrade();
     let stopped = Arc::new(AtomicBool::new(false));
     let was_stopped = stopped.clone();
+    let stops = Arc::new(AtomicBool::new(false));
+    let will_stop = stops.clone();
     let middle = at(TIMERS / 2);
     timer
         .schedule_at(middle, move || {
-            if middle.elapsed() < 300 * MS {
+            // If it was scheduled late, those of later deadlines may have run.
+            if !will_stop.load(Ordering::SeqCst) || middle.elapsed() < 300 * MS {
                 return reached.open();
             }
             was_stopped.store(true, Ordering::SeqCst);
@@ -207,6 +210,7 @@ fn catch_up_after_stop(time: Duration) -> bool {
     if start.saturating_duration_since(Instant::now()) < time / 5 {
         return false;
     }
+    stops.store(true, Ordering::SeqCst);
     println!("{STOP} {}", (last - Instant::now() + 500 * MS).as_millis());
     raise(Signal::SIGSTOP).unwrap();
     caught_up.pass();
