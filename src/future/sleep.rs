@@ -45,10 +45,13 @@ use crate::shard::{Phase, Shard, SleepEntry};
 ///
 /// # Loops
 ///
-/// No loop over sleeps keeps its executor from other tasks. A sleep that need not wait is ready at once: its deadline
-/// has passed, or it is polled after it has completed. But after 128 or some more of these on a thread, the next ones are
-/// pending once: each wakes its task, and is ready when it is polled again. tokio's sleeps do the same when their budget
-/// is spent.
+/// No loop that awaits sleeps, or the first of several, keeps its executor from other tasks. A sleep that need not wait is
+/// ready at once: its deadline has passed, or it is polled after it has completed. But after 128 or some more of these on
+/// a thread, the next ones are pending once: each wakes its task, and is ready when it is polled again. tokio's sleeps do
+/// the same when their budget is spent.
+///
+/// A loop that polls all of several, and goes on if any is ready, may go on for some such numbers. One that takes what is
+/// ready and polls again before it returns, such as that of `ready_chunks` over an overdue interval, does not end.
 ///
 /// # After the shutdown
 ///

@@ -6,9 +6,11 @@
 //! further one *gives way*: it wakes its task, is pending once, and completes when it is polled again. The budget stays
 //! spent until something that has given way is polled again, reset or dropped. That refills it.
 //!
-//! - *Every loop gives way.* A loop within one poll stays on its thread, and each iteration spends from the budget. A
-//!   task that selects among several of these futures finds all of them pending, because the first that gives way does
-//!   not refill the budget for the second. Nothing else refills it, not even a future that is pending for its deadline.
+//! - *A loop that awaits gives way.* A loop within one poll stays on its thread, and each iteration spends from the
+//!   budget. A task that selects among several of these futures finds all of them pending, because the first that gives
+//!   way does not refill the budget for the second. Nothing else refills it, not even a future that is pending for its
+//!   deadline. Not so a loop that goes on when it has found something pending: it polls what gave way again, which then
+//!   completes.
 //! - *No future is delayed twice.* A future that was pending completes without spending. So a task makes progress,
 //!   however much other tasks of the thread spend.
 //! - *Nothing stays in step with the budget.* A task may drop or reset what gives way, and make as many completions before
