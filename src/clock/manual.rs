@@ -216,9 +216,9 @@ impl ManualClock {
     /// run; `advance(Duration::ZERO)` waits for it.
     ///
     /// Waits for no driver and no callback, so it may be called anywhere, also inside callbacks. What other threads
-    /// schedule or cancel meanwhile may be seen or not; so may a future that another task polls. The cost grows with the greatest number of timers that have
-    /// been pending at once, until their memory has gone back to the system: it reads one cache line for each, 10
-    /// to 100 ms for a million.
+    /// schedule or cancel meanwhile may be seen or not; so may a future that another task polls. The cost grows with the
+    /// greatest number of timers that have been pending at once, until their memory has gone back to the system: it reads
+    /// one cache line for each, 10 to 100 ms for a million.
     ///
     /// ```
     /// use corewheel::{ManualClock, Timer};

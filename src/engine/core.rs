@@ -4,7 +4,7 @@
 //! |-------------------------|-------------------------------------------------------------|
 //! | armed                   | [`Entry::arm_written`], in a [free entry](Core::free_entry) |
 //! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]                  |
-//! | linked, then dispatched | the driver: `ShardDriver` of [`shard`](crate::shard)         |
+//! | linked, then dispatched | the driver: `ShardDriver` of [`shard`](crate::shard)        |
 //! | run                     | a worker: [`Shard::run`](crate::shard)                      |
 //! | recycled                | [`Core::recycle`]                                           |
 //!

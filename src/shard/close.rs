@@ -17,6 +17,7 @@ use std::thread;
 
 use super::driver::{ExpiredEntries, ShardDriver};
 use super::shard::Shard;
+use super::user_hooks::message_of;
 use crate::engine::deliveries::Deliveries;
 use crate::engine::entry::{CallbackKind, DISPATCHED, RUNNING, State};
 use crate::engine::role::TurnOutcome;
@@ -84,13 +85,11 @@ impl Shard {
         Self::close(&this);
         this.claim_of(CallbackKind::Value);
         this.claim_of(CallbackKind::Waker);
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let message = format!(
             "corewheel: the driver of a shard has panicked on the thread {:?}, which is a defect of corewheel: {}. The \
              shard is shut down; its pending callbacks do not run, and are handed back by the timer's shutdown",
             thread::current().name().unwrap_or_default(),
-            text.unwrap_or("it did not say why")
+            message_of(&*payload).unwrap_or("it did not say why")
         );
         // The drop of the payload may panic, too.
         self.catch_panic(None, true, || drop(payload));

@@ -128,8 +128,8 @@ impl ShardDriver {
         }
     }
 
-    /// Makes a bounded turn of a round to the tick that `now` returns, or of the round that has begun. Expires fewer than
-    /// [`MAX_EXPIRED`] more.
+    /// Makes a bounded turn of a round to the tick that `now` returns, or of the round that has begun. No more than
+    /// [`MAX_EXPIRED`] entries have expired afterwards.
     pub(crate) fn advance_round(&mut self, core: &Core, now: impl FnOnce() -> u64) {
         if !self.in_round {
             self.begin(core, now);
@@ -215,8 +215,7 @@ impl ShardDriver {
         self.cascade_ahead(core) || self.reclaim(core)
     }
 
-    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry has
-    /// expired.
+    /// Cascades entries ahead of time, in a bounded turn. Returns whether more are left, or an entry has expired.
     ///
     /// When a slot of an upper level expires, all its entries cascade before the first of them can run. Those that
     /// cascaded ahead of time shorten this delay.
@@ -235,7 +234,7 @@ impl ShardDriver {
     }
 
     /// Moves the driver's cache to the depot, and trims memory, in a bounded turn. Frees the slots of a wheel that has
-    /// become empty since a trim. Must be called before the driver sleeps. Returns whether more is left to trim.
+    /// become empty since a trim. Returns whether more is left to trim.
     pub(crate) fn reclaim(&mut self, core: &Core) -> bool {
         core.drain_cache(&mut self.free_entries);
         let trims = self.trim.is_active();
@@ -264,11 +263,11 @@ impl ShardDriver {
         self.has_trimmed && self.levels.next_deadline().is_none()
     }
 
-    /// Lets the shard sleep, unless something has come in. `again`: the last turn has left non-urgent work.
+    /// Lets the shard sleep, unless something has come in. Before that, moves the driver's cache to the depot. `again`: the
+    /// last turn has left non-urgent work.
     fn rest(&mut self, core: &Core, again: bool) -> TurnOutcome<ExpiredEntries> {
         core.drain_cache(&mut self.free_entries);
         let has_work = again || self.has_work(core);
-        // Work may come until the last look, like all else.
         let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(core));
         let sleeps = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle);
         if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }

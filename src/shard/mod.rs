@@ -1,7 +1,7 @@
 //! A shard: the [engine](crate::engine), bound to a clock, to counters and to the user's hooks.
 //!
-//! The engine has the protocols between threads, in ticks and entries. This room adds what loom cannot model. The table
-//! follows a timer from `schedule` to its end:
+//! The engine has the protocols between threads, in ticks and entries. This room has the ways of callers, of the driver and
+//! of workers through them. The table follows a timer from `schedule` to its end:
 //!
 //! | file                  | concern                                                                  |
 //! |-----------------------|--------------------------------------------------------------------------|

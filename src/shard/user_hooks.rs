@@ -1,7 +1,7 @@
 //! The user's hooks: `on_panic`, which gets the panics of foreign code, and `on_slow`, which reports runs that take long.
 //!
-//! For `on_slow`, a worker measures from just before it calls the callback until the callback has returned or panicked. It uses the
-//! real clock, because a virtual clock stands still meanwhile. Without a hook, it reads no clock.
+//! For `on_slow`, a worker measures from just before it calls the callback until the callback has returned or panicked.
+//! It uses the real clock, because a virtual clock stands still meanwhile. Without a hook, it reads no clock.
 //!
 //! The worker calls the hook before the transition that ends the run, and within the run's frame on the
 //! [call stack](crate::engine::call_stack). So a thread that waits for the run also waits for the hook. The hook may
@@ -63,8 +63,13 @@ impl Panicked {
     /// }
     /// ```
     pub fn payload_as_str(&self) -> Option<&str> {
-        self.payload.downcast_ref().copied().or_else(|| self.payload.downcast_ref().map(String::as_str))
+        message_of(&*self.payload)
     }
+}
+
+/// Returns the message of a panic, if it has one.
+pub(super) fn message_of(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload.downcast_ref().copied().or_else(|| payload.downcast_ref().map(String::as_str))
 }
 
 /// One line for a log: what has panicked, and the message.
