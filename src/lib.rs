@@ -238,6 +238,7 @@ pub use wheel::{Key, Wheel};
 #[cfg(feature = "std")]
 pub use {
     clock::ManualClock,
+    drive::Driver,
     error::{ScheduleError, ScheduleErrorKind},
     executor::{Execute, Executor},
     future::{Elapsed, Sleep, Timeout},
@@ -245,5 +246,5 @@ pub use {
     queue::{DelayKey, DelayQueue, Expired},
     shard::{Panicked, SlowCallback},
     stats::{Lateness, ShardStats, Stats},
-    timer::{Builder, Driver, Group, Interval, MissedTickBehavior, Timer, TimerKind, Unfired, UnfiredTimer, WeakTimer},
+    timer::{Builder, Group, Interval, MissedTickBehavior, Timer, TimerKind, Unfired, UnfiredTimer, WeakTimer},
 };

@@ -4,8 +4,8 @@
 //! [`wakeup`](crate::engine::wakeup), and the clock wakes it when that has come. The clock first wakes *every* driver
 //! that is due. Then it *waits* for one shard after another. So callbacks of one tick run at the same time and may wait
 //! for each other, whatever shard or timer they belong to. A shard is quiescent when its driver is *at rest*, and none
-//! of the timers that it has dispatched is *in flight*. A driver is at rest if it lies in its cell and sleeps beyond
-//! the present, and all that has expired is handed out.
+//! of the timers that it has dispatched is *in flight*. A driver is at rest if its seat is free, and it sleeps
+//! beyond the present.
 //!
 //! ```text
 //! clock                                driver                            worker
@@ -89,7 +89,7 @@ pub(crate) struct Quiescence {
 impl Quiescence {
     /// Called before the driver dispatches this number of timers.
     pub(crate) fn begin(&self, timers: usize) {
-        // Relaxed: the lock of the driver cell publishes the count to the clock. The executor publishes it to workers.
+        // Relaxed: the seat publishes the count to the clock, and the executor publishes it to workers.
         self.in_flight.fetch_add(timers as u64, Ordering::Relaxed);
         *lock(&self.worked) = true;
     }

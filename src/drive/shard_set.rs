@@ -27,7 +27,6 @@ use super::load::LOAD_INTERVAL;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
 use crate::engine::gate::Gate;
-use crate::engine::role::Driven;
 use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher};
 use crate::shard::Shard;
@@ -87,9 +86,13 @@ impl ShardSet {
         self.alarms.wake_all();
     }
 
+    pub(super) fn is_virtual(&self) -> bool {
+        self.shards[0].ticks.manual.is_some()
+    }
+
     /// Returns the shards that have this role, with their indices.
     fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
-        self.shards.iter().enumerate().filter(move |(_, shard)| shard.wakeup().role() == role)
+        self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
     }
 
     /// Gives callbacks to the executor.
@@ -118,10 +121,10 @@ impl ShardSet {
         self.mark_leader_busy();
         let now = self.shards[0].ticks.now_tick();
         let is_due = |&(index, shard): &(usize, &Arc<Shard>)| {
-            shard.wakeup().wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
+            shard.core.wakeup.wake_tick() <= now && self.alarms.get(index as u32).is_asleep()
         };
         if let Some((index, shard)) = self.shards_with(LEADER).find(is_due) {
-            shard.wakeup().change_role(LEADER, index as u32);
+            shard.core.wakeup.change_role(LEADER, index as u32);
         }
     }
 
@@ -133,7 +136,7 @@ impl ShardSet {
                 self.mark_leader_busy();
             }
         } else if self.is_flexible && role != LEADER && Instant::now() >= *lock(&self.leader_busy) {
-            self.shards_with(role).for_each(|(_, shard)| _ = shard.wakeup().change_role(role, LEADER));
+            self.shards_with(role).for_each(|(_, shard)| _ = shard.core.wakeup.change_role(role, LEADER));
         }
     }
 

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::super::own_thread::OwnThread;
-use super::super::own_thread_handle::ExecuteSignal;
+use super::super::own_thread::{ExecuteSignal, OwnThread};
 use super::*;
 use crate::clock::Ticks;
 use crate::engine::entry::{self, Callback};
@@ -27,7 +26,7 @@ fn shard_set(shards: usize) -> Arc<ShardSet> {
 }
 
 fn leader(shard_set: &Arc<ShardSet>) -> OwnThread {
-    OwnThread::new(shard_set.clone(), LEADER, None, ExecuteSignal::new())
+    OwnThread::new(shard_set, LEADER, None, ExecuteSignal::new())
 }
 
 #[test]
@@ -36,14 +35,14 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
         let shard_set = shard_set(2);
         let mut leader = leader(&shard_set);
         let shard = &shard_set.shards[1];
-        shard.wakeup().change_role(LEADER, 1);
+        shard.core.wakeup.change_role(LEADER, 1);
         let begun = Instant::now() + LOAD_INTERVAL;
         if is_behind {
             thread::sleep(LOAD_INTERVAL);
-            leader.drive_until_expired();
+            leader.make_turns(&shard_set);
         }
         shard_set.balance(1, 0);
-        let is_folded = shard.wakeup().role() == LEADER;
+        let is_folded = shard.core.wakeup.role() == LEADER;
         assert!(is_folded != is_behind || begun.elapsed() > LOAD_INTERVAL, "{is_folded}");
     }
 }
@@ -75,10 +74,8 @@ fn a_backlog_of_values_ends_no_later_than_one_of_callbacks() {
     let mut most = 0;
     while count.load(Ordering::Relaxed) < VALUES {
         let before = count.load(Ordering::Relaxed);
-        let expired = leader.drive_until_expired();
-        if let Some(mut expired) = expired {
-            expired.handed_out(LEADER, |wake| wake());
-        }
+        let expired = leader.make_turns(&shard_set);
+        leader.hand_out(&shard_set, expired);
         most = most.max(count.load(Ordering::Relaxed) - before);
     }
     assert!((1..VALUES / 4).contains(&most), "{most}");

@@ -72,9 +72,11 @@ mod tests {
     use super::*;
     use crate::engine::memory::Slab;
     use crate::engine::wakeup::DriverWakeup;
+    use crate::wheel::Levels;
 
     fn core() -> Core {
-        Core::new(Slab::new().unwrap(), u64::MAX, 0, DriverWakeup::alone())
+        let levels = Levels::new(0, &[64], 2).unwrap();
+        Core::new(Slab::new().unwrap(), u64::MAX, 0, DriverWakeup::alone(), levels)
     }
 
     #[test]

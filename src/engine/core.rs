@@ -1,4 +1,4 @@
-//! The half of a shard that all threads share, and the steps that a timer makes through it.
+//! `Core`: what all threads share of a shard, and the steps that a timer makes through it.
 //!
 //! | a timer is              | by                                                          |
 //! |-------------------------|-------------------------------------------------------------|
@@ -15,13 +15,16 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::time::{Duration, Instant};
 
 use super::call_stack;
+use super::driver::ShardDriver;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BLOCK, Cache, Depot, MAGAZINE, Slab};
+use super::seat::{DriverCell, PROGRAM};
 use super::stack::Stack;
-use super::wakeup::{DriverWakeup, PROGRAM};
+use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
+use crate::wheel::Levels;
 
-/// The half of a shard that all threads share. The driver alone owns the other half.
+/// What all threads share of a shard.
 pub(crate) struct Core {
     // Models explore these three by themselves, too.
     pub(crate) slab: Slab,
@@ -29,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) wakeup: DriverWakeup,
     /// The entries that callers have pushed and the driver has not taken.
     pub(crate) intake: Stack,
+    /// What the driver alone owns.
+    pub(super) driver: DriverCell,
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
     /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.
@@ -42,11 +47,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup) -> Self {
+    pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup, levels: Levels) -> Self {
         Self {
             slab,
             depot: Depot::default(),
             intake: Stack::default(),
+            driver: DriverCell::new(ShardDriver::new(levels)),
             wakeup,
             closing: AtomicBool::new(false),
             handles: AtomicI64::new(0),

@@ -6,15 +6,16 @@
 //! | [`memory`]          | the slab of entries, and how free entries reach the threads that need them      |
 //! | [`stack`]           | the lock-free stack that the intake and the free lists of entries are           |
 //! | [`wakeup`]          | how the driver sleeps, and how other threads wake it                            |
-//! | [`core`]            | the half of a shard that all threads share, and each step of a timer through it |
+//! | [`core`]            | what all threads share of a shard, and each step of a timer through it          |
 //! | [`deliveries`]      | what a turn collects for delay queues                                           |
 //! | [`call_stack`]      | the callbacks that the current thread is inside of                              |
 //! | [`shutdown`]        | closes all entries, and takes the pending timers                                |
 //! | [`trim`]            | gives free memory back to the system                                            |
-//! | [`role`]            | which thread drives which shard, and the cell where a driver lies meanwhile     |
-//! | [`alarm`]           | how the thread that has a role sleeps                                           |
+//! | [`driver`]          | turns the wheel, in rounds of bounded turns                                     |
+//! | [`seat`]            | which thread drives which shard, and where a driver lies meanwhile              |
+//! | [`alarm`]           | how a thread that has a role sleeps                                             |
 //! | [`gate`]            | how often a thread that drives begins to expire timers                          |
-//! | [`program_waker`]   | how a program's loop that has a role is woken                                   |
+//! | [`program_waker`]   | the waker of a program's loop that has a role                                   |
 //!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
 //! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with
@@ -24,11 +25,12 @@ pub(crate) mod alarm;
 pub(crate) mod call_stack;
 pub(crate) mod core;
 pub(crate) mod deliveries;
+pub(crate) mod driver;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod memory;
 pub(crate) mod program_waker;
-pub(crate) mod role;
+pub(crate) mod seat;
 pub(crate) mod shutdown;
 pub(crate) mod stack;
 pub(crate) mod trim;

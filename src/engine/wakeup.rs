@@ -100,10 +100,10 @@
 //!
 //! # Which thread is woken
 //!
-//! The word belongs to a shard. The thread that drives the shard may drive others, too: the [role](super::role) of the
-//! shard says which. Each role has an [alarm](super::alarm). The same protocol follows there, one level up, with the
-//! words of its shards in place of the intake. Beside the roles of the service's own threads there is the program's loop,
-//! which sleeps by itself: a [`ProgramWaker`] wakes it.
+//! The word belongs to a shard. The thread that drives the shard may drive others, too: the role in the shard's
+//! [seat](super::seat) says which. Each role has an [alarm](super::alarm). The same protocol follows there, one level up,
+//! with the words of its shards in place of the intake. The alarm of an own thread unparks it, and that of a program's loop
+//! calls its [waker](super::program_waker).
 //!
 //! # Cost
 //!
@@ -112,10 +112,8 @@
 
 use super::alarm::{AWAKE, Alarm, Alarms};
 use super::program_waker::ProgramWaker;
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, fence, fence_between_seq_cst};
-
-/// The role of a shard that the program's own loop drives.
-pub(crate) const PROGRAM: u32 = u32::MAX;
+use super::seat::{PROGRAM, Seat};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence, fence_between_seq_cst};
 
 /// Until when a shard needs no driver, and which role drives it.
 pub(crate) struct DriverWakeup {
@@ -125,10 +123,11 @@ pub(crate) struct DriverWakeup {
     asleep_since: AtomicU64,
     /// A timer was due when it was set, and no round has begun since.
     due_when_set: AtomicBool,
-    /// The role that drives the shard.
-    role: AtomicU32,
+    pub(crate) seat: Seat,
+    /// Those of the own threads.
     alarms: Arc<Alarms>,
-    pub(crate) program: ProgramWaker,
+    /// That of a program's loop.
+    pub(crate) program: Alarm<ProgramWaker>,
 }
 
 impl DriverWakeup {
@@ -137,9 +136,9 @@ impl DriverWakeup {
             wake_tick: AtomicU64::new(AWAKE),
             asleep_since: AtomicU64::new(0),
             due_when_set: AtomicBool::new(false),
-            role: AtomicU32::new(role),
+            seat: Seat::new(role),
             alarms,
-            program: ProgramWaker::new(),
+            program: Alarm::new(ProgramWaker::new()),
         }
     }
 
@@ -164,11 +163,8 @@ impl DriverWakeup {
         // SeqCst: comes after what the caller wrote; see the file's head. `fetch_min` is one read-modify-write: each
         // caller that loads a later tick either lowers the word or finds that another caller has. Relaxed: the fence in
         // `wake_driver` orders it. Loom models `sleep` and `roles`.
-        if self.wake_tick.load(Ordering::SeqCst) > tick {
-            let before = self.wake_tick.fetch_min(tick, Ordering::Relaxed);
-            if before > tick {
-                self.wake_driver(tick, before);
-            }
+        if self.wake_tick.load(Ordering::SeqCst) > tick && self.wake_tick.fetch_min(tick, Ordering::Relaxed) > tick {
+            self.wake_driver(tick);
         }
     }
 
@@ -197,15 +193,16 @@ impl DriverWakeup {
         }
     }
 
-    /// Makes sure that the role which drives the shard reads the word by `tick`. The caller has lowered it from `before`.
+    /// Makes sure that the role which drives the shard reads the word by `tick`, to which the caller has lowered it.
     #[cold]
-    pub(crate) fn wake_driver(&self, tick: u64, before: u64) {
-        // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences
-        // of `with_driver` and of `Alarm::sleep`. Loom model `roles`.
+    pub(crate) fn wake_driver(&self, tick: u64) {
+        // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences of
+        // `change_role`, `put_back` and `Alarm::fall_asleep`. Loom model `roles`.
         fence(Ordering::SeqCst);
         match self.role() {
-            PROGRAM if self.program.comes_by(tick, before) => {}
-            PROGRAM => self.program.wake(),
+            // The loop asks again before it sleeps.
+            PROGRAM if self.program.bell.is_here() => {}
+            PROGRAM => self.program.wake_by(tick),
             role => self.alarms.get(role).wake_by(tick),
         }
     }
@@ -214,7 +211,7 @@ impl DriverWakeup {
     pub(crate) fn wake_for_close(&self) {
         self.wake_by(AWAKE);
         if self.role() == PROGRAM {
-            self.program.wake_anyway();
+            self.program.bell.ring_anyway();
         }
     }
 
@@ -232,7 +229,7 @@ impl DriverWakeup {
             self.wake_by_ordered(since.saturating_add(lazy_wakeup));
         } else if self.wake_tick() != AWAKE {
             // A driver that is awake looks before it sleeps. It may be this thread, in a turn.
-            self.program.wake_lazily();
+            self.program.bell.ring_lazily();
         }
     }
 
@@ -246,36 +243,34 @@ impl DriverWakeup {
         fence(Ordering::SeqCst);
         let sleeps = !self.is_due_when_set() && nothing_to_do();
         if !sleeps {
-            self.set_awake();
+            _ = self.set_awake();
         }
         sleeps
     }
 
-    /// Ends the shard's sleep: its driver is about to look at everything.
-    pub(crate) fn set_awake(&self) {
-        // Relaxed: the fence of the next sleep orders this before the checks there, and the fence of `with_driver` before
-        // a wake-up of the role. Loom models `sleep` and `roles`.
-        self.wake_tick.swap(AWAKE, Ordering::Relaxed);
+    /// Ends the shard's sleep: its driver is about to look at everything. Returns the tick until which it slept.
+    pub(crate) fn set_awake(&self) -> u64 {
+        // Relaxed: the fence of the next sleep orders this before the checks there. Loom models `sleep` and `roles`.
+        self.wake_tick.swap(AWAKE, Ordering::Relaxed)
     }
 
     /// Returns the tick by which the shard needs its driver.
     pub(crate) fn wake_tick(&self) -> u64 {
-        // Relaxed: the reader has a fence before this, or is unparked after a change. Loom model `roles`.
+        // Relaxed: the reader has a fence before this, has read the seat, or is unparked after a change. Loom model
+        // `roles`.
         self.wake_tick.load(Ordering::Relaxed)
     }
 
-    /// Returns the role that drives the shard.
+    /// Returns the role that drives the shard. Readers that act on it have a fence before this.
     pub(crate) fn role(&self) -> u32 {
-        // Relaxed: the readers have fences before this, or hold the lock of the driver cell. Loom model `roles`.
-        self.role.load(Ordering::Relaxed)
+        self.seat.role()
     }
 
     /// Gives the shard from one role to another, and wakes that. Returns false, without effect, if the shard has a third.
     pub(crate) fn change_role(&self, from: u32, to: u32) -> bool {
-        // Relaxed: the fence orders it. Loom model `roles`.
-        let is_changed = self.role.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let is_changed = self.seat.change_role(from, to);
         if is_changed {
-            // SeqCst: orders the new role before its thread is woken; see the head of `role`. Loom model `roles`.
+            // SeqCst: orders the new role before its thread is woken; see the head of `seat`. Loom model `roles`.
             fence(Ordering::SeqCst);
             self.wake_role(to);
         }

@@ -13,14 +13,16 @@ use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
+#[cfg(test)]
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use super::driver::{ExpiredEntries, ShardDriver};
 use super::shard::Shard;
 use super::user_hooks::message_of;
 use crate::engine::deliveries::Deliveries;
+use crate::engine::driver::ShardDriver;
 use crate::engine::entry::{CallbackKind, DISPATCHED, RUNNING, State};
-use crate::engine::role::TurnOutcome;
+use crate::engine::seat::Seated;
 
 impl Shard {
     /// Refuses new timers, and starts no more callbacks. A shutdown calls this, or a driver that has panicked. See
@@ -59,23 +61,36 @@ impl Shard {
         }
     }
 
+    /// Makes a bounded turn: of a round to the present, or of non-urgent work if nothing `is_due`. What expires lies in the
+    /// driver, and counts as in flight. Calls no foreign code. `None`: the shard is closed, and its driver is gone.
+    pub(crate) fn turn<'a>(&self, seated: Seated<'a>, is_due: bool) -> Option<Seated<'a>> {
+        let seated = self.guarded(seated, |driver| {
+            driver.turn(&self.core, is_due, || self.ticks.now_tick());
+            #[cfg(test)]
+            assert!(driver.expired.is_empty() || !self.fault.load(Relaxed), "a test has broken the wheel");
+        })?;
+        self.begin_in_flight(seated.driver.expired.len());
+        Some(seated)
+    }
+
     /// Makes a turn of the shard's driver, unless the shard is closed. Closes it if the turn panics.
-    pub(crate) fn guarded(
+    pub(crate) fn guarded<'a>(
         &self,
-        driver: &mut ShardDriver,
-        turn: impl FnOnce(&mut ShardDriver) -> TurnOutcome<ExpiredEntries>,
-    ) -> TurnOutcome<ExpiredEntries> {
+        mut seated: Seated<'a>,
+        turn: impl FnOnce(&mut ShardDriver),
+    ) -> Option<Seated<'a>> {
         if self.core.is_closing() {
-            return TurnOutcome::Closed;
+            return None;
         }
-        panic::catch_unwind(AssertUnwindSafe(|| turn(driver))).unwrap_or_else(|payload| {
-            self.driver_panicked(payload);
-            // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
-            let expired = mem::take(&mut driver.expired);
-            self.begin_in_flight(expired.len());
-            expired.into_all().for_each(|index| self.run(index, 0, &mut Deliveries::default()));
-            TurnOutcome::Closed
-        })
+        let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| turn(&mut seated.driver))) else {
+            return Some(seated);
+        };
+        self.driver_panicked(payload);
+        // The shard is closed. So `run` only takes each timer out of its batch, and the shutdown ends it.
+        let expired = mem::take(&mut seated.driver.expired);
+        self.begin_in_flight(expired.len());
+        expired.into_all().for_each(|index| self.run(index, 0, &mut Deliveries::default()));
+        None
     }
 
     /// Closes the shard of a driver that has panicked, completes its sleeps, and reports the panic. Closures stay

@@ -12,8 +12,6 @@
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes     |
 //! | `sleep_entry`         | the timer of a future                                                    |
 //! | `budget`              | whether a poll may complete without being pending                        |
-//! | *the driver's side*   |                                                                          |
-//! | `driver`              | `ShardDriver`: turns the wheel, in rounds of bounded turns               |
 //! | *a worker's side*     |                                                                          |
 //! | `run`                 | how a worker runs an expired timer                                       |
 //! | `user_hooks`          | the user's hooks `on_panic` and `on_slow`                                |
@@ -29,7 +27,6 @@ pub(crate) mod budget;
 mod close;
 #[cfg(any(not(loom), all(crossbeam_loom, not(shuttle))))]
 pub(crate) mod counter_registry;
-pub(crate) mod driver;
 pub(crate) mod raw_handle;
 mod run;
 #[cfg(not(loom))]

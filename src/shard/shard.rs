@@ -6,7 +6,6 @@
 //! | part                 | written by                                                       | read by        |
 //! |----------------------|------------------------------------------------------------------|----------------|
 //! | `core`               | any thread, by the engine's rules                                | any thread     |
-//! | `driver_cell`        | the thread that has the role                                     | the same       |
 //! | `registry`           | threads that start, count or end                                 | `stats`, `len` |
 //! | `homes`              | threads that start or end                                        | `choose_home`  |
 //! | `settings.permits`   | each `schedule` and each end of a timer, if `max_pending` is set | `schedule`     |
@@ -31,13 +30,11 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use super::counter_registry::Registry;
-use super::driver::{ExpiredEntries, ShardDriver};
 use super::user_hooks::{OnPanic, SlowHook};
 use crate::clock::{NEVER, Quiescence, Ticks};
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::memory::Slab;
-use crate::engine::role::{Driven, DriverCell, TurnOutcome};
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::ShardStats;
 use crate::system::Process;
@@ -67,8 +64,6 @@ pub(crate) struct ShardSettings {
 /// One shard of a service.
 pub(crate) struct Shard {
     pub(crate) core: Core,
-    /// Where the driver lies while no thread drives the shard.
-    pub(super) driver_cell: DriverCell<Box<ShardDriver>>,
     pub(crate) ticks: Ticks,
     /// The process that created the shard, and has the threads that drive it.
     process: Process,
@@ -100,8 +95,7 @@ impl Shard {
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
-            core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
-            driver_cell: DriverCell::new(Box::new(ShardDriver::new(levels))),
+            core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup, levels),
             process: Process::current(),
             this: this.clone(),
             registry: Registry::new(RETAINED_COUNTERS),
@@ -157,28 +151,9 @@ impl Shard {
     }
 }
 
-impl Driven for Shard {
-    type Driver = Box<ShardDriver>;
-    type Expired = ExpiredEntries;
-
-    fn wakeup(&self) -> &DriverWakeup {
-        &self.core.wakeup
-    }
-
-    fn driver_cell(&self) -> &DriverCell<Box<ShardDriver>> {
-        &self.driver_cell
-    }
-
-    fn due_tick(&self) -> u64 {
-        self.ticks.now_tick()
-    }
-
-    fn turn(&self, driver: &mut Box<ShardDriver>, is_due: bool) -> TurnOutcome<ExpiredEntries> {
-        self.guarded(driver, |driver| driver.turn(self, is_due))
-    }
-
-    fn may_rest(&self) {
-        self.wake_clock();
+impl AsRef<Core> for Shard {
+    fn as_ref(&self) -> &Core {
+        &self.core
     }
 }
 

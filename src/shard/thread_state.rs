@@ -79,14 +79,8 @@ struct States(Vec<(NonNull<Shard>, u64, Box<ThreadState>)>);
 impl ThreadState {
     /// Adds one to the counter that `which` names.
     #[inline(always)]
-    pub(super) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
-        self.add(which, 1);
-    }
-
-    /// Adds `more` to the counter that `which` names.
-    #[inline(always)]
-    pub(crate) fn add(&self, which: impl FnOnce(&ThreadCounters) -> &Counter, more: u64) {
-        which(&self.listed.counters).add(more);
+    pub(crate) fn count(&self, which: impl FnOnce(&ThreadCounters) -> &Counter) {
+        which(&self.listed.counters).add(1);
     }
 
     /// Records the lateness of a run, in nanoseconds.

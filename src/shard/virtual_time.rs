@@ -22,12 +22,11 @@ use crate::clock::Quiesce;
 use crate::engine::alarm::AWAKE;
 use crate::engine::call_stack;
 use crate::engine::entry::EXACT_RANGE;
-use crate::engine::role;
 
 impl Shard {
     /// Counts timers that are about to be dispatched.
     pub(super) fn begin_in_flight(&self, timers: usize) {
-        if let Some(quiescence) = &self.quiescence {
+        if let Some(quiescence) = self.quiescence.as_ref().filter(|_| timers > 0) {
             quiescence.begin(timers);
         }
     }
@@ -40,7 +39,7 @@ impl Shard {
     }
 
     /// Wakes a clock that waits until the driver is at rest.
-    pub(super) fn wake_clock(&self) {
+    pub(crate) fn wake_clock(&self) {
         if let Some(quiescence) = &self.quiescence {
             quiescence.wake_clock();
         }
@@ -59,12 +58,14 @@ impl Quiesce for Shard {
         if self.core.has_surplus_memory() {
             self.core.wakeup.wake_by(AWAKE);
         }
-        role::wake_if_due(self);
+        self.core.wake_if_due(self.ticks.now_tick());
     }
 
     fn wait(&self) -> bool {
         let live = self.quiescence.as_ref().filter(|_| !self.is_inherited());
-        live.is_some_and(|quiescence| quiescence.wait(|| self.has_ended() || role::is_at_rest(self)))
+        live.is_some_and(|quiescence| {
+            quiescence.wait(|| self.has_ended() || self.core.is_at_rest(self.ticks.now_tick()))
+        })
     }
 
     fn due(&self) -> Option<Instant> {
@@ -85,7 +86,7 @@ impl Quiesce for Shard {
     }
 
     fn needs_this_thread(&self) -> bool {
-        let drives = self.core.wakeup.alarm().parker.is_attached_here();
+        let drives = self.core.wakeup.alarm().bell.is_attached_here();
         drives || call_stack::inside_shard(&self.core) || (self.settings.needs_this_thread)()
     }
 }

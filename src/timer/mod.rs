@@ -5,7 +5,6 @@
 //! | `timer`    | `Timer` and `WeakTimer`: read, shut down                          |
 //! | `builder`  | the settings, and the building of a timer from them               |
 //! | `census`   | what is pending, by what armed it                                 |
-//! | `driver`   | `Driver`: the program's own loop drives a shard                   |
 //! | `schedule` | schedules callbacks: one-shot, and periodic in four ways           |
 //! | `queues`   | the delay queues of a timer, which its shutdown closes            |
 //! | `sleep`    | makes futures                                                     |
@@ -17,7 +16,6 @@
 
 mod builder;
 mod census;
-mod driver;
 mod interval;
 mod periodic;
 mod queues;
@@ -31,7 +29,6 @@ mod unfired;
 
 pub use builder::Builder;
 pub use census::{Group, TimerKind};
-pub use driver::Driver;
 pub use interval::{Interval, MissedTickBehavior};
 pub(crate) use queues::QueueRef;
 pub use timer::{Timer, WeakTimer};

@@ -36,7 +36,7 @@ use super::queues::OpenQueues;
 use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
-use crate::drive::{self, OwnThreadHandle, ProgramLoop, ShardSet};
+use crate::drive::{self, Driver, OwnThreadHandle, ShardSet};
 use crate::engine::call_stack;
 use crate::engine::entry::{CLAIMED, Callback, CallbackKind, Data, Table};
 use crate::engine::gate::Gate;
@@ -185,14 +185,14 @@ impl Service {
 
     /// Gives the calling thread's home shard to the program's loop. `None` if it has that shard already, if the timer
     /// is shut down or in virtual time, or if the calling thread is one of the service's.
-    pub(super) fn take_driver(&self) -> Option<ProgramLoop> {
+    pub(super) fn take_driver(&self) -> Option<Driver> {
         let shard_set = if self.is_closed() { None } else { lock(&self.threads).shard_set.clone() }?;
         if shard_set.drives_here() || self.is_on_pool() || self.ticks.manual.is_some() {
             return None;
         }
         let home = thread_state::home(self.id, || self.choose_home()).shard();
         let index = self.shards.iter().position(|shard| NonNull::from(&**shard) == home);
-        ProgramLoop::take(&shard_set, self.id, index.expect("a shard of this service"))
+        Driver::take(&shard_set, self.id, index.expect("a shard of this service"))
     }
 
     /// Returns whether the calling thread is one of the service's own pool, or an extra one.

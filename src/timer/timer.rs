@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::builder::Builder;
 use super::service::Service;
 use super::unfired::Unfired;
+use crate::drive::Driver;
 use crate::error::BuildError;
 use crate::stats::Stats;
 use crate::system::Process;
@@ -338,6 +339,15 @@ impl Timer {
     /// ```
     pub fn is_shutdown(&self) -> bool {
         self.0.is_closed()
+    }
+
+    /// Gives the shard of the calling thread to the program's loop.
+    ///
+    /// Returns `None` if a [`Driver`] of this shard exists, if the service is shut down, if its time is virtual, or if
+    /// the calling thread is one of the service's. Does not wait for callbacks: one that has started ends where it
+    /// runs.
+    pub fn take_driver(&self) -> Option<Driver> {
+        self.0.take_driver()
     }
 
     /// Returns a reference that does not keep the service alive.

@@ -8,12 +8,12 @@
 use std::mem;
 
 use super::{Fixture, Handle, explore};
-use crate::engine::alarm::AWAKE;
+use crate::engine::alarm::{AWAKE, Sleeps};
+use crate::engine::driver::ShardDriver;
 use crate::engine::entry::DriverNotice;
 use crate::engine::memory::Cache;
-use crate::engine::wakeup::PROGRAM;
-use crate::fixture::LoopWaker;
-use crate::source::shard::driver::ShardDriver;
+use crate::engine::seat::PROGRAM;
+use crate::fixture::{LoopWaker, sleep_by};
 use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// When the gate opened last.
@@ -75,7 +75,7 @@ impl ClosedGate {
     fn drive(mut self) {
         let fixture = self.fixture.clone();
         let alarm = fixture.core.wakeup.alarm();
-        alarm.parker.attach();
+        alarm.bell.attach();
         while fixture.counts.run() == 0 {
             let wake_tick = || fixture.core.wakeup.wake_tick();
             if wake_tick() == AWAKE {
@@ -83,33 +83,36 @@ impl ClosedGate {
                 self.round();
                 self.rest();
             } else {
-                alarm.sleep(u64::MAX - 1, &mut 0, || NOW, wake_tick, |_| None);
+                sleep_by(alarm, u64::MAX - 1, || NOW, wake_tick);
             }
         }
     }
 
-    /// Drives as `ProgramLoop` does behind a closed gate, until a timer has run.
+    /// Drives as `Driver` does behind a closed gate, until a timer has run.
     fn drive_by_program(mut self) {
         let fixture = self.fixture.clone();
         let waker = LoopWaker::new();
         let wakeup = &fixture.core.wakeup;
         wakeup.change_role(0, PROGRAM);
-        wakeup.program.attach();
-        wakeup.program.set(&waker.waker());
+        let (program, sleeps) = (&wakeup.program, &mut Sleeps::default());
+        program.bell.attach();
+        program.bell.set(&waker.waker());
         while fixture.counts.run() == 0 {
-            wakeup.program.set_awake();
+            program.wake_up(sleeps, || NOW);
             wakeup.set_awake();
             self.round();
             self.rest();
             // As `next_wakeup`.
-            wakeup.program.rearm(u64::MAX - 1);
+            program.bell.rearm(true);
             wakeup.set_awake();
             self.round_to(|| OPENED);
-            if self.rest() && fixture.counts.run() == 0 {
+            self.rest();
+            let tick = program.fall_asleep(sleeps, u64::MAX - 1, || NOW, || wakeup.wake_tick());
+            if tick.is_some() && fixture.counts.run() == 0 {
                 waker.park();
             }
         }
-        wakeup.program.remove();
+        program.bell.remove();
     }
 
     /// Starts a thread that acts at `NOW`.

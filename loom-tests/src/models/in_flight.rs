@@ -14,10 +14,10 @@ use loom::sync::mpsc::{self, Sender};
 use loom::thread::JoinHandle;
 
 use super::{Fixture, Handle, explore};
+use crate::engine::driver::ShardDriver;
 use crate::engine::entry::{Callback, DriverNotice, PeriodicCallback};
 use crate::engine::memory::Cache;
 use crate::fixture::Counts;
-use crate::source::shard::driver::ShardDriver;
 
 /// The current tick, and the deadline of every timer that is reset.
 const NOW: u64 = 5;

@@ -6,9 +6,9 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst
 use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
 
+use crate::engine::driver::ShardDriver;
 use crate::engine::memory::Cache;
 use crate::fixture::{Fixture, sleep};
-use crate::source::shard::driver::ShardDriver;
 
 const WORKERS: usize = 2;
 /// A tick after all others.
@@ -93,7 +93,7 @@ impl Harness {
 
     fn drive(&self, workers: &mpsc::Sender<Batch>) {
         let core = &self.fixture.core;
-        core.wakeup.alarm().parker.attach();
+        core.wakeup.alarm().bell.attach();
         let mut driver = self.state.driver.lock().unwrap().take().unwrap();
         loop {
             let last = self.has_ended();
@@ -102,9 +102,8 @@ impl Harness {
             if last {
                 break;
             }
-            let timeout = |tick| (tick <= self.now()).then_some(Duration::ZERO);
             let idle = || !driver.has_work(core) && core.intake_is_empty() && !self.has_ended() && self.now() == now;
-            sleep(&core.wakeup, now, driver.next_round(), timeout, idle);
+            sleep(&core.wakeup, || self.now(), driver.next_round(), idle);
         }
         *self.state.driver.lock().unwrap() = Some(driver);
     }

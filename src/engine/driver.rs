@@ -1,7 +1,7 @@
 //! `ShardDriver`: turns the wheel of a shard.
 //!
 //! A timer comes here from the intake, waits in the wheel, and leaves when it is due. A `ShardDriver` is a plain value
-//! that lies in its shard's driver cell. Any thread that has the [role](crate::engine::role) takes it out for one turn:
+//! that lies in its shard's [seat](super::seat). Any thread that takes the seat makes a turn:
 //!
 //! | turn               | the driver                              | then                          |
 //! |--------------------|-----------------------------------------|-------------------------------|
@@ -30,15 +30,11 @@
 //! A panic of the driver is a defect of the crate, as no turn runs foreign code. The wheel may then be broken, so the
 //! shard is [closed](crate::shard), and the panic is reported. Other shards go on.
 
-use std::mem;
-
-use crate::engine::core::Core;
-use crate::engine::entry::{ARMED, CallbackKind, DISPATCHED, ENQUEUED, LINKED};
-use crate::engine::memory::{Cache, Slab};
-use crate::engine::role::TurnOutcome;
-use crate::engine::stack::{NIL, chain, reverse};
-use crate::engine::trim::Trim;
-use crate::shard::Shard;
+use super::core::Core;
+use super::entry::{ARMED, CallbackKind, DISPATCHED, ENQUEUED, LINKED};
+use super::memory::{Cache, Slab};
+use super::stack::{NIL, chain, reverse};
+use super::trim::Trim;
 use crate::sync::limit;
 use crate::wheel::{Levels, Links, Nodes, Step};
 
@@ -58,6 +54,8 @@ pub(crate) struct ShardDriver {
     pub(crate) now: u64,
     /// A round has begun and is not over.
     pub(crate) in_round: bool,
+    /// The shard sleeps, and non-urgent work is left.
+    pub(crate) has_work: bool,
     /// The first of the chain of entries that were taken from the intake and are not linked yet, or `NIL`.
     backlog: u32,
     /// Timers that have left the wheel, and have not left the driver.
@@ -86,6 +84,7 @@ impl ShardDriver {
             now: levels.now(),
             levels,
             in_round: false,
+            has_work: false,
             backlog: NIL,
             expired: ExpiredEntries::default(),
             free_entries: Cache::new(),
@@ -94,37 +93,28 @@ impl ShardDriver {
         }
     }
 
-    /// Makes a bounded turn: of a round, or of non-urgent work.
-    pub(crate) fn turn(&mut self, shard: &Shard, is_due: bool) -> TurnOutcome<ExpiredEntries> {
+    /// Makes a bounded turn: of a round to the tick that `now` returns, or of non-urgent work if nothing `is_due`. Then lets
+    /// the shard sleep, unless there is more to do.
+    pub(crate) fn turn(&mut self, core: &Core, is_due: bool, now: impl FnOnce() -> u64) {
+        if is_due && !self.in_round {
+            core.wakeup.begin_to_present();
+        }
         let again = if is_due {
-            if !self.in_round {
-                shard.core.wakeup.begin_to_present();
-            }
-            self.advance_round(&shard.core, || shard.ticks.now_tick());
+            self.advance_round(core, now);
             false
         } else {
-            self.work(&shard.core)
+            self.work(core)
         };
-        if !self.expired.is_empty() {
-            #[cfg(all(test, not(loom)))]
-            assert!(!shard.fault.load(std::sync::atomic::Ordering::Relaxed), "a test has broken the wheel");
-            shard.begin_in_flight(self.expired.len());
-            let expired = mem::take(&mut self.expired);
-            let has_work =
-                !self.in_round && matches!(self.rest(&shard.core, again), TurnOutcome::Asleep { has_work: true });
-            return TurnOutcome::Expired { expired, has_work };
-        }
-        if self.in_round { TurnOutcome::More } else { self.rest(&shard.core, again) }
+        self.rest(core, again);
     }
 
     /// Links what has come in, and does a piece of non-urgent work. What is due by the tick `due` stays here until the next
-    /// turn of a round.
-    pub(crate) fn take_in(&mut self, core: &Core, due: u64) -> TurnOutcome<ExpiredEntries> {
+    /// turn of a round, and keeps the shard awake.
+    pub(crate) fn take_in(&mut self, core: &Core, due: u64) {
         self.advance_round(core, || due);
-        if self.in_round || self.work(core) || !self.expired.is_empty() {
-            TurnOutcome::More
-        } else {
-            self.rest(core, false)
+        self.has_work = false;
+        if !self.in_round && !self.work(core) && self.expired.is_empty() {
+            self.rest(core, false);
         }
     }
 
@@ -263,14 +253,18 @@ impl ShardDriver {
         self.has_trimmed && self.levels.next_deadline().is_none()
     }
 
-    /// Lets the shard sleep, unless something has come in. Before that, moves the driver's cache to the depot. `again`: the
-    /// last turn has left non-urgent work.
-    fn rest(&mut self, core: &Core, again: bool) -> TurnOutcome<ExpiredEntries> {
+    /// Lets the shard sleep, unless the round goes on, or something has come in. Before that, moves the driver's cache to the
+    /// depot. `again`: the last turn has left non-urgent work.
+    fn rest(&mut self, core: &Core, again: bool) {
+        self.has_work = false;
+        if self.in_round {
+            return;
+        }
         core.drain_cache(&mut self.free_entries);
         let has_work = again || self.has_work(core);
-        let is_idle = || core.intake_is_empty() && !core.is_closing() && (has_work || !self.has_work(core));
-        let sleeps = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle);
-        if sleeps { TurnOutcome::Asleep { has_work } } else { TurnOutcome::More }
+        let has_new_work = || !has_work && self.has_work(core);
+        let is_idle = || core.intake_is_empty() && !core.is_closing() && !has_new_work();
+        self.has_work = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle) && has_work;
     }
 
     /// Returns the tick of the next round: no later than the first deadline. `u64::MAX` if the wheel is empty.

@@ -13,10 +13,14 @@ struct Fixture {
     cache: Cache,
 }
 
+fn levels() -> Levels {
+    Levels::new(0, &[64], 2).unwrap()
+}
+
 impl Fixture {
     fn new(frame: u32) -> Self {
-        let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
-        Self { core, driver: ShardDriver::new(Levels::new(0, &[64], 2).unwrap()), cache: Cache::new() }
+        let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone(), levels());
+        Self { core, driver: ShardDriver::new(levels()), cache: Cache::new() }
     }
 
     fn schedule(&mut self) -> u32 {
@@ -179,7 +183,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
 #[test]
 fn a_pop_that_is_not_counted_yet_causes_one_scan() {
     let mut fixture = Fixture::new(1);
-    fixture.core = Core::new(Slab::new().unwrap(), u64::MAX, 1, DriverWakeup::alone());
+    fixture.core = Core::new(Slab::new().unwrap(), u64::MAX, 1, DriverWakeup::alone(), levels());
     let timers: Vec<_> = (0..64).map(|_| fixture.schedule()).collect();
     fixture.drive();
     timers.into_iter().for_each(|index| fixture.cancel(index));
