@@ -49,7 +49,7 @@ unsafe impl Sync for TimerHandle {}
 
 impl TimerHandle {
     /// # Safety
-    /// [`Shard::schedule`] must have returned `raw`, and no other handle may be made from it.
+    /// [`NewTimer::arm`](crate::shard::NewTimer::arm) must have returned `raw`, and no other handle may be made from it.
     #[inline]
     pub(crate) unsafe fn new(raw: RawHandle, deadline: Deadline) -> Self {
         Self { raw, exact: AtomicU64::new(deadline.exact) }

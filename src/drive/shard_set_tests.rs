@@ -1,6 +1,5 @@
 //! Unit tests of `shard_set`, on a thread that plays the service's own threads.
 
-use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -8,10 +7,10 @@ use std::time::Duration;
 use super::super::own_thread::{ExecuteSignal, OwnThread};
 use super::*;
 use crate::clock::Ticks;
-use crate::engine::entry::{self, Callback};
+use crate::engine::entry::Callback;
 use crate::engine::memory::Slab;
 use crate::executor::Pool;
-use crate::shard::ShardSettings;
+use crate::shard::{NewTimer, ShardSettings};
 use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
@@ -53,13 +52,10 @@ fn add_values(shard: &Arc<Shard>, values: usize) -> Arc<AtomicUsize> {
     for _ in 0..values {
         let counts = count.clone();
         let callback = Callback::value::<_, ()>(move |_, _| _ = counts.fetch_add(1, Ordering::Relaxed));
-        let callback = ManuallyDrop::new(callback);
-        // SAFETY: the callback is not used or dropped after this.
-        let write = |data| unsafe { callback.write(data) };
-        let due = |ticks: &Ticks| ticks.after(Duration::ZERO);
-        let (raw, _) =
-            Shard::schedule(1, || &**shard, due, entry::CallbackKind::Value, write).expect("the shard is open");
-        // SAFETY: the raw handle comes from `schedule`, and is released once.
+        let timer = NewTimer::new(1, || &**shard).expect("the shard is open");
+        let armed = timer.arm_with(callback, shard.ticks.after(Duration::ZERO));
+        let Ok(raw) = armed else { panic!("the shard is open") };
+        // SAFETY: it is released once.
         unsafe { Shard::release(raw) };
     }
     count

@@ -3,7 +3,7 @@
 //! A queue has the shards of its timer, not the timer: the shards' memory stays, but their threads end with the last
 //! clone of the `Timer`.
 
-use std::mem::{self, ManuallyDrop};
+use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -17,10 +17,10 @@ use super::item::Item;
 use super::key::DelayKey;
 use super::line::{Consumer, TaskOrThread};
 use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
-use crate::engine::entry::{Callback, CallbackKind};
+use crate::engine::entry::Callback;
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::handle::TimerHandle;
-use crate::shard::Shard;
+use crate::shard::{NewTimer, Shard};
 use crate::timer::{QueueRef, Timer};
 
 /// What the clones share. Its drop is the drop of the last clone.
@@ -67,20 +67,21 @@ impl<T: Send + 'static> Shared<T> {
             ScheduleError::new(ScheduleErrorKind::Shutdown, value)
         })?;
         let callback = Callback::value::<_, T>(move |tick, deliveries| expiry.deliver(tick, deliveries));
-        let callback = ManuallyDrop::new(callback);
-        // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |data| unsafe { callback.write(data) };
-        match Shard::schedule(self.service, choose, |_| deadline, CallbackKind::Value, write) {
-            Ok((raw, deadline)) => {
-                // SAFETY: `Shard::schedule` returned it just now, and only this handle receives it.
+        let armed = match NewTimer::new(self.service, choose) {
+            Ok(timer) => timer.arm_with(callback, deadline),
+            Err(kind) => Err((kind, callback)),
+        };
+        match armed {
+            Ok(raw) => {
+                // SAFETY: only this handle receives it.
                 item.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
                 self.values.list(item.clone());
                 Ok(DelayKey { item, values: self.values.clone() })
             }
-            Err(rejection) => {
-                drop(ManuallyDrop::into_inner(callback));
+            Err((kind, callback)) => {
+                drop(callback);
                 let (value, _) = item.claim().expect("without a timer, no other thread has the item");
-                Err(rejection.map(|()| value))
+                Err(ScheduleError::new(kind, value))
             }
         }
     }

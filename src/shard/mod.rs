@@ -8,7 +8,7 @@
 //! | `shard`               | `Shard`: the parts of one shard; chooses a thread's home; sums counters  |
 //! | *the caller's side*   |                                                                          |
 //! | `thread_state`        | a thread's own part of each shard: its counters and its cache            |
-//! | `schedule`            | accepts or refuses a new timer; the permits under `max_pending`          |
+//! | `schedule`            | `NewTimer`: accepts or refuses a new timer; the permits under `max_pending` |
 //! | `raw_handle`          | `cancel`, `reset` and `release`: the transitions that a handle makes     |
 //! | `sleep_entry`         | the timer of a future                                                    |
 //! | `budget`              | whether a poll may complete without being pending                        |
@@ -47,6 +47,7 @@ pub use self::user_hooks::{Panicked, SlowCallback};
 #[cfg(not(loom))]
 pub(crate) use self::{
     raw_handle::RawHandle,
+    schedule::NewTimer,
     shard::{Shard, ShardSettings},
     sleep_entry::{Phase, SleepEntry},
     user_hooks::{OnPanic, SlowHook, SlowRun},

@@ -1,7 +1,7 @@
 //! `RawHandle`: what the owner of a handle does with its entry.
 //!
 //! A `TimerHandle` and a [`SleepEntry`](super::SleepEntry) each own one entry through a raw handle, from
-//! [`schedule`](Shard::schedule) or a reservation to [`release`](Shard::release). The flag `HANDLE` in the entry's
+//! [`NewTimer::arm`](super::schedule::NewTimer::arm) or a reservation to [`release`](Shard::release). The flag `HANDLE` in the entry's
 //! state stands for it. A call makes a transition, and then does what follows from it:
 //!
 //! | call                 | transition                  | then                                                          |

@@ -1,4 +1,4 @@
-//! `schedule`: accepts or refuses a new timer.
+//! `NewTimer`: accepts or refuses a new timer.
 //!
 //! This is the first step of a timer's life:
 //!
@@ -13,55 +13,89 @@
 //! The thread that ends a timer releases its permit: when a one-shot starts, when a periodic timer ends, at a cancel, or
 //! when a shutdown takes the closure.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
 use super::raw_handle::RawHandle;
 use super::shard::Shard;
-use super::thread_state::{self, ThreadState};
-use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{CallbackKind, Data, Table};
+use super::thread_state::{self, Guard};
+use crate::clock::Deadline;
+use crate::engine::entry::{Callback, CallbackKind, Data, Entry, Table};
 use crate::engine::memory::AllocError;
-use crate::error::{ScheduleError, ScheduleErrorKind};
+use crate::error::ScheduleErrorKind;
 
-impl Shard {
-    /// Schedules a timer in the calling thread's home shard of `service`; see [`thread_state::home`].
-    ///
-    /// `write` writes a callback of this kind into the entry. After a refusal the caller must treat the bits that
-    /// `write` was given as uninitialised, and keeps the closure. The caller must [`release`](Self::release) the
-    /// returned handle.
-    ///
-    /// `due` is called last. An ordered clock read waits for all earlier loads, so it is cheapest when none is
-    /// outstanding.
+/// A timer that is accepted, and not armed yet: a free entry in the calling thread's home shard, and a permit.
+pub(crate) struct NewTimer {
+    thread: Guard,
+    raw: RawHandle,
+}
+
+impl NewTimer {
+    /// Takes an entry of the calling thread's home shard of `service`, which the caller keeps; see [`thread_state::home`].
     #[inline(always)]
-    pub(crate) fn schedule<'a>(
-        service: u64,
-        choose: impl FnOnce() -> &'a Shard,
-        due: impl FnOnce(&Ticks) -> Deadline,
-        kind: CallbackKind,
-        write: impl FnOnce(*mut Data) -> Table,
-    ) -> Result<(RawHandle, Deadline), ScheduleError<()>> {
+    pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Result<Self, ScheduleErrorKind> {
         let mut thread = thread_state::home(service, choose);
         let shard = thread.shard();
         // SAFETY: the shard is alive, because the caller keeps the service.
         let this = unsafe { shard.as_ref() };
         if !this.acquire_permit() {
             thread.count(|counters| &counters.rejected);
-            return Err(ScheduleError::new(ScheduleErrorKind::Full, ()));
+            return Err(ScheduleErrorKind::Full);
         }
         let index = this.core.free_entry(&mut thread.cache).map_err(|refusal| this.refused(&thread, refusal))?;
-        let entry = this.core.slab.get(index);
-        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
-        unsafe { entry.write_callback(write) };
-        let due = due(&this.ticks);
-        let now = this.ticks.present(due.now);
-        // SAFETY: as above, and `write` has written a callback of this kind.
-        let notice = unsafe { entry.arm_written(kind, due.tick, now) };
-        let notice = notice.ok_or_else(|| this.refused(&thread, AllocError::Closed))?;
-        thread.count(|counters| &counters.scheduled);
-        this.notify_driver(&thread, index, notice, due.tick, now);
-        Ok((RawHandle::new(shard, entry.into(), index), due))
+        Ok(Self { thread, raw: RawHandle::new(shard, this.core.slab.get(index).into(), index) })
     }
 
+    fn entry(&self) -> &Entry {
+        // SAFETY: the shard is alive, because the caller of `new` keeps the service.
+        unsafe { self.raw.entry.as_ref() }
+    }
+
+    /// Lets `write` write the data of a callback into the entry, and return its table.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, write: impl FnOnce(*mut Data) -> Table) {
+        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+        unsafe { self.entry().write_callback(write) };
+    }
+
+    /// Arms a timer with a callback of this kind. After a refusal, the caller must treat what was written as
+    /// uninitialised. Otherwise it must [`release`](Shard::release) the returned handle.
+    ///
+    /// The deadline should be computed after the callback was written: an ordered clock read waits for all earlier loads,
+    /// so it is cheapest when none is outstanding.
+    ///
+    /// # Safety
+    /// A callback of this kind must have been [written](Self::write).
+    #[inline(always)]
+    pub(crate) unsafe fn arm(self, kind: CallbackKind, due: Deadline) -> Result<RawHandle, ScheduleErrorKind> {
+        let Self { thread, raw } = &self;
+        // SAFETY: as in `entry`.
+        let shard = unsafe { raw.shard.as_ref() };
+        let now = shard.ticks.present(due.now);
+        // SAFETY: we own the entry, which came from the cache, and by this function's contract.
+        let notice = unsafe { self.entry().arm_written(kind, due.tick, now) };
+        let notice = notice.ok_or_else(|| shard.refused(thread, AllocError::Closed))?;
+        thread.count(|counters| &counters.scheduled);
+        shard.notify_driver(thread, raw.index(), notice, due.tick, now);
+        Ok(*raw)
+    }
+
+    /// Arms a timer with this callback, and returns the callback after a refusal.
+    pub(crate) fn arm_with(
+        mut self,
+        callback: Callback,
+        due: Deadline,
+    ) -> Result<RawHandle, (ScheduleErrorKind, Callback)> {
+        let callback = ManuallyDrop::new(callback);
+        // SAFETY: this moves the callback, which is used again only if the timer is refused.
+        self.write(|data| unsafe { callback.write(data) });
+        // SAFETY: it was written above.
+        let armed = unsafe { self.arm(callback.kind(), due) };
+        armed.map_err(|kind| (kind, ManuallyDrop::into_inner(callback)))
+    }
+}
+
+impl Shard {
     /// Takes a permit under `max_pending`. Returns false if none is left. Without `max_pending` there is no counter, and no
     /// cache line that threads share.
     #[inline]
@@ -79,16 +113,15 @@ impl Shard {
         }
     }
 
-    /// Undoes what `schedule` has done for a timer that the engine refuses.
+    /// Undoes what [`NewTimer::new`] has done for a timer that the engine refuses.
     #[cold]
-    fn refused(&self, thread: &ThreadState, refusal: AllocError) -> ScheduleError<()> {
+    fn refused(&self, thread: &Guard, refusal: AllocError) -> ScheduleErrorKind {
         self.release_permit();
         thread.count(|counters| &counters.rejected);
-        let kind = match refusal {
+        match refusal {
             AllocError::Closed => ScheduleErrorKind::Shutdown,
             AllocError::NoMemory => ScheduleErrorKind::OutOfMemory,
-        };
-        ScheduleError::new(kind, ())
+        }
     }
 
     /// Counts a timer that the service refused, in the calling thread's home shard.

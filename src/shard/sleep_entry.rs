@@ -69,7 +69,7 @@ pub(crate) enum Phase {
 
 impl SleepEntry {
     /// Reserves an entry in the calling thread's home shard of `service`. Returns `None` if that shard is closed.
-    /// `choose` is as for `Shard::schedule`.
+    /// `choose` is as for `NewTimer::new`.
     #[inline]
     pub(crate) fn new<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Option<Self> {
         let raw = reserve(&mut thread_state::home(service, choose))?;

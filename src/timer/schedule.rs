@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::periodic::Periodic;
 use super::timer::Timer;
 use crate::clock::{Deadline, Ticks};
-use crate::engine::entry::{Callback, CallbackKind, Data};
+use crate::engine::entry::{Callback, CallbackKind};
 use crate::error::{ScheduleError, ScheduleErrorKind};
 use crate::handle::TimerHandle;
 
@@ -248,11 +248,20 @@ impl Timer {
     where
         F: FnOnce() + Send + 'static,
     {
+        let mut timer = match self.0.new_timer() {
+            Ok(timer) => timer,
+            Err(kind) => return Err(ScheduleError::new(kind, f)),
+        };
         let f = ManuallyDrop::new(f);
         // SAFETY: a callback stores `F`, by this function's contract. `f` is used again only if the timer is refused.
-        let write = |data: *mut Data| unsafe { Callback::write_once::<F, Named>(data, &*f) };
-        let scheduled = self.0.schedule(due, CallbackKind::Once, write);
-        scheduled.map_err(|rejection| rejection.map(|()| ManuallyDrop::into_inner(f)))
+        timer.write(|data| unsafe { Callback::write_once::<F, Named>(data, &*f) });
+        let due = due(&self.0.ticks);
+        // SAFETY: it was written above.
+        match unsafe { timer.arm(CallbackKind::Once, due) } {
+            // SAFETY: only this `TimerHandle` owns the raw handle.
+            Ok(raw) => Ok(unsafe { TimerHandle::new(raw, due) }),
+            Err(kind) => Err(ScheduleError::new(kind, ManuallyDrop::into_inner(f))),
+        }
     }
 
     /// Schedules `f` at `first`, and then as [`Periodic`] does by `run`.
@@ -261,14 +270,19 @@ impl Timer {
         F: Send + 'static,
         R: FnMut(&mut F, Instant, &Ticks) -> Option<Deadline> + Send + 'static,
     {
+        let timer = match self.0.new_timer() {
+            Ok(timer) => timer,
+            Err(kind) => return Err(ScheduleError::new(kind, f)),
+        };
         let periodic = Periodic { f, run, ticks: self.0.ticks.clone(), next: first.requested };
-        let callback = ManuallyDrop::new(Callback::periodic(Box::new(periodic)));
-        // SAFETY: this moves the callback, which is used again only if the timer is refused.
-        let write = |data: *mut Data| unsafe { callback.write(data) };
-        self.0.schedule(|_| first, CallbackKind::Periodic, write).map_err(|rejection| {
-            // SAFETY: the callback was made above, from a `Periodic<F, R>`.
-            let periodic = unsafe { ManuallyDrop::into_inner(callback).into_periodic::<Periodic<F, R>>() };
-            rejection.map(|()| periodic.f)
-        })
+        match timer.arm_with(Callback::periodic(Box::new(periodic)), first) {
+            // SAFETY: only this `TimerHandle` owns the raw handle.
+            Ok(raw) => Ok(unsafe { TimerHandle::new(raw, first) }),
+            Err((kind, callback)) => {
+                // SAFETY: the callback was made above, from a `Periodic<F, R>`.
+                let periodic = unsafe { callback.into_periodic::<Periodic<F, R>>() };
+                Err(ScheduleError::new(kind, periodic.f))
+            }
+        }
     }
 }

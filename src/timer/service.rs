@@ -38,14 +38,13 @@ use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, Driver, OwnThreadHandle, ShardSet};
 use crate::engine::call_stack;
-use crate::engine::entry::{CLAIMED, Callback, CallbackKind, Data, Table};
+use crate::engine::entry::{CLAIMED, Callback, CallbackKind};
 use crate::engine::gate::Gate;
 use crate::engine::memory::Slab;
-use crate::error::{BuildError, ScheduleError, ScheduleErrorKind};
+use crate::error::{BuildError, ScheduleErrorKind};
 use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
-use crate::handle::TimerHandle;
-use crate::shard::{Shard, ShardSettings, SleepEntry, thread_state};
+use crate::shard::{NewTimer, Shard, ShardSettings, SleepEntry, thread_state};
 use crate::stats::Stats;
 use crate::sync::lock;
 use crate::system::Process;
@@ -158,21 +157,14 @@ impl Service {
         Ok(service)
     }
 
-    /// Schedules a timer; see [`Shard::schedule`].
+    /// Accepts or refuses a new timer.
     #[inline(always)]
-    pub(super) fn schedule(
-        &self,
-        due: impl FnOnce(&Ticks) -> Deadline,
-        kind: CallbackKind,
-        write: impl FnOnce(*mut Data) -> Table,
-    ) -> Result<TimerHandle, ScheduleError<()>> {
+    pub(super) fn new_timer(&self) -> Result<NewTimer, ScheduleErrorKind> {
         if self.is_closed() {
             self.reject();
-            return Err(ScheduleError::new(ScheduleErrorKind::Shutdown, ()));
+            return Err(ScheduleErrorKind::Shutdown);
         }
-        let (raw, due) = Shard::schedule(self.id, || self.choose_home(), due, kind, write)?;
-        // SAFETY: the raw handle comes from `schedule`, and only this `TimerHandle` owns it.
-        Ok(unsafe { TimerHandle::new(raw, due) })
+        NewTimer::new(self.id, || self.choose_home())
     }
 
     /// Creates a future that completes at `deadline`, or with the shutdown.
