@@ -136,13 +136,11 @@ mod tests {
     use crate::engine::memory::Slab;
     use crate::engine::wakeup::DriverWakeup;
     use crate::shard::ShardSettings;
-    use crate::wheel::Levels;
 
     #[test]
     fn each_entry_has_the_tick_of_its_turn() {
         let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
-        let levels = Levels::new(0, &[64], 2).expect("a valid level");
-        let shard = Shard::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks, ShardSettings::default());
+        let shard = Shard::new(Slab::new().unwrap(), DriverWakeup::alone(), ticks, ShardSettings::default());
         let appended = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
         batch.append(&shard, 1, vec![10, 11]);

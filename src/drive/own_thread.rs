@@ -90,7 +90,7 @@ impl OwnThread {
             }
         }
         // The driver of a shard that was closed after its last turn lies in its seat: this drops it.
-        shard_set.shards_of(self.number).iter().for_each(|shard| drop(shard.core.take_seat(self.number)));
+        shard_set.shards_of(self.number).iter().for_each(|shard| drop(shard.core.wakeup.take_seat(self.number)));
     }
 
     /// Makes a turn of each shard of the role that is due, until enough has expired. If nothing has, makes one of each shard

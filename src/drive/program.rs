@@ -111,7 +111,7 @@ impl Driver {
         let mut expired = 0;
         let mut is_due = true;
         let mut to_present = false;
-        while let Some(seated) = shard.core.take_seat(PROGRAM) {
+        while let Some(seated) = shard.core.wakeup.take_seat(PROGRAM) {
             // A round that has begun before this call may go to an earlier tick.
             to_present |= !seated.driver.in_round;
             let Some(seated) = shard.turn(seated, is_due) else { break };
@@ -150,7 +150,7 @@ impl Driver {
         let (now, present) = (Instant::now(), shard.ticks.now_tick());
         program.wake_up(&mut self.sleeps, || present);
         program.bell.rearm(mem::take(&mut self.has_driven));
-        if let Some(seated) = core.take_seat(PROGRAM) {
+        if let Some(seated) = core.wakeup.take_seat(PROGRAM) {
             let due = self.gate.due_tick(present);
             // The role is still the program's.
             _ = shard.guarded(seated, |driver| driver.take_in(core, due))?.put_back();

@@ -31,6 +31,7 @@ use crate::engine::wakeup::DriverWakeup;
 use crate::executor::{self, Dispatcher};
 use crate::shard::Shard;
 use crate::sync::lock;
+use crate::wheel::Levels;
 
 /// The share of its time, in percent, below which a thread has little to do.
 const LITTLE: u32 = 25;
@@ -49,21 +50,22 @@ pub(crate) struct ShardSet {
 }
 
 impl ShardSet {
-    /// Creates shards, each from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
+    /// Creates a shard for each of `levels`, from what `new` makes of its index and of its wakeup. `is_flexible`: shards fold.
     pub(crate) fn new(
-        shards: usize,
+        levels: Vec<Levels>,
         dispatcher: Dispatcher,
         is_flexible: bool,
         gate: Gate,
         mut new: impl FnMut(usize, DriverWakeup) -> Arc<Shard>,
     ) -> Self {
-        let alarms = Arc::new(Alarms::new(shards));
+        let alarms = Arc::new(Alarms::new(levels.len()));
         if let Some(queue) = dispatcher.queue() {
             let alarms = alarms.clone();
             queue.set_waker(move || alarms.get(LEADER).wake_by(AWAKE));
         }
-        let wakeup = |shard| DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible));
-        let shards: Vec<_> = (0..shards).map(|shard| new(shard, wakeup(shard))).collect();
+        let new =
+            |(shard, levels)| new(shard, DriverWakeup::new(alarms.clone(), first_role(shard, is_flexible), levels));
+        let shards: Vec<_> = levels.into_iter().enumerate().map(new).collect();
         Self { shards, alarms, dispatcher, is_flexible, gate, leader_busy: Mutex::new(Instant::now()) }
     }
 

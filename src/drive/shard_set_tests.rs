@@ -11,17 +11,16 @@ use crate::engine::entry::Callback;
 use crate::engine::memory::Slab;
 use crate::executor::Pool;
 use crate::shard::{NewTimer, ShardSettings};
-use crate::wheel::Levels;
 
 /// Shards that fold, and a pool without workers.
 fn shard_set(shards: usize) -> Arc<ShardSet> {
     let dispatcher = Dispatcher::Own(Pool::without_threads());
+    let levels = (0..shards).map(|_| Levels::new(0, &[64], 2).expect("a valid level")).collect();
     let new = |_, wakeup| {
-        let levels = Levels::new(0, &[64], 2).expect("a valid level");
         let ticks = Ticks::new(None, Duration::from_millis(1));
-        Shard::new(Slab::new().unwrap(), levels, wakeup, ticks, ShardSettings::default())
+        Shard::new(Slab::new().unwrap(), wakeup, ticks, ShardSettings::default())
     };
-    Arc::new(ShardSet::new(shards, dispatcher, true, Gate::new(0, 0), new))
+    Arc::new(ShardSet::new(levels, dispatcher, true, Gate::new(0, 0), new))
 }
 
 fn leader(shard_set: &Arc<ShardSet>) -> OwnThread {

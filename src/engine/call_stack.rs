@@ -72,11 +72,9 @@ mod tests {
     use super::*;
     use crate::engine::memory::Slab;
     use crate::engine::wakeup::DriverWakeup;
-    use crate::wheel::Levels;
 
     fn core() -> Core {
-        let levels = Levels::new(0, &[64], 2).unwrap();
-        Core::new(Slab::new().unwrap(), u64::MAX, 0, DriverWakeup::alone(), levels)
+        Core::new(Slab::new().unwrap(), u64::MAX, 0, DriverWakeup::alone())
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |-------------------------|-------------------------------------------------------------|
 //! | armed                   | [`Entry::arm_written`], in a [free entry](Core::free_entry) |
 //! | brought to the driver   | [`Core::notify_driver`], [`Core::enqueue`]                  |
-//! | linked, then dispatched | the driver: `ShardDriver` of [`shard`](crate::shard)        |
+//! | linked, then dispatched | a turn of the [driver](super::driver)                        |
 //! | run                     | a worker: [`Shard::run`](crate::shard)                      |
 //! | recycled                | [`Core::recycle`]                                           |
 //!
@@ -15,14 +15,12 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::time::{Duration, Instant};
 
 use super::call_stack;
-use super::driver::ShardDriver;
 use super::entry::{DriverNotice, Entry};
 use super::memory::{AllocError, BLOCK, Cache, Depot, MAGAZINE, Slab};
-use super::seat::{DriverCell, PROGRAM};
+use super::seat::PROGRAM;
 use super::stack::Stack;
 use super::wakeup::DriverWakeup;
 use crate::sync::{AtomicBool, AtomicI64, Condvar, Mutex, fence_between_seq_cst, lock, unpoisoned};
-use crate::wheel::Levels;
 
 /// What all threads share of a shard.
 pub(crate) struct Core {
@@ -32,8 +30,6 @@ pub(crate) struct Core {
     pub(crate) wakeup: DriverWakeup,
     /// The entries that callers have pushed and the driver has not taken.
     pub(crate) intake: Stack,
-    /// What the driver alone owns.
-    pub(super) driver: DriverCell,
     /// The shard has been shut down: its driver must end.
     pub(super) closing: AtomicBool,
     /// Number of handles that keep a closed shard's memory. Below zero while the shutdown is still counting them.
@@ -47,12 +43,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup, levels: Levels) -> Self {
+    pub(crate) fn new(slab: Slab, lazy_wakeup: u64, retain_min: usize, wakeup: DriverWakeup) -> Self {
         Self {
             slab,
             depot: Depot::default(),
             intake: Stack::default(),
-            driver: DriverCell::new(ShardDriver::new(levels)),
             wakeup,
             closing: AtomicBool::new(false),
             handles: AtomicI64::new(0),

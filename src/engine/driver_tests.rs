@@ -19,7 +19,7 @@ fn levels() -> Levels {
 
 impl Fixture {
     fn new(frame: u32) -> Self {
-        let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone(), levels());
+        let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
         Self { core, driver: ShardDriver::new(levels()), cache: Cache::new() }
     }
 
@@ -183,7 +183,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
 #[test]
 fn a_pop_that_is_not_counted_yet_causes_one_scan() {
     let mut fixture = Fixture::new(1);
-    fixture.core = Core::new(Slab::new().unwrap(), u64::MAX, 1, DriverWakeup::alone(), levels());
+    fixture.core = Core::new(Slab::new().unwrap(), u64::MAX, 1, DriverWakeup::alone());
     let timers: Vec<_> = (0..64).map(|_| fixture.schedule()).collect();
     fixture.drive();
     timers.into_iter().for_each(|index| fixture.cancel(index));

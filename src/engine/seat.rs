@@ -50,8 +50,8 @@
 //! [`LEADER`]: super::alarm::LEADER
 
 use super::alarm::AWAKE;
-use super::core::Core;
 use super::driver::ShardDriver;
+use super::wakeup::DriverWakeup;
 use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell, fence};
 
 /// The role of a shard that the program's own loop drives.
@@ -65,22 +65,23 @@ const ROLE: u64 = (PROGRAM as u64) << ROLE_SHIFT;
 /// Unit of the number of turns. It is in the highest bits, so it may overflow.
 const TURN: u64 = 1 << 32;
 
-/// The word of a seat.
-pub(crate) struct Seat(AtomicU64);
+/// The seat of a shard.
+pub(crate) struct Seat {
+    word: AtomicU64,
+    /// Where the driver lies while the seat is free. `None` in the end: the shard is closed.
+    driver: UnsafeCell<Option<Box<ShardDriver>>>,
+}
 
 /// What the word of a seat was at some moment.
 #[derive(Clone, Copy, PartialEq)]
 struct SeatState(u64);
 
-/// Where the driver lies while the seat is free. `None` in the end: the shard is closed.
-pub(super) struct DriverCell(UnsafeCell<Option<Box<ShardDriver>>>);
-
-// SAFETY: only the thread that has taken the seat uses the cell, and the seat's word hands it on: see `take`.
-unsafe impl Sync for DriverCell {}
+// SAFETY: only the thread that has taken the seat uses the cell, and the word hands it on: see `take_seat`.
+unsafe impl Sync for Seat {}
 
 /// A seat that the thread has taken. The thread must [put it back](Self::put_back), unless the shard is closed.
 pub(crate) struct Seated<'a> {
-    pub(crate) core: &'a Core,
+    wakeup: &'a DriverWakeup,
     pub(crate) driver: Box<ShardDriver>,
     role: u32,
     /// The tick by which the shard needed its driver.
@@ -102,14 +103,14 @@ impl SeatState {
 }
 
 impl Seat {
-    pub(super) fn new(role: u32) -> Self {
-        Self(AtomicU64::new(u64::from(role) << ROLE_SHIFT))
+    pub(super) fn new(role: u32, driver: ShardDriver) -> Self {
+        Self { word: AtomicU64::new(u64::from(role) << ROLE_SHIFT), driver: UnsafeCell::new(Some(Box::new(driver))) }
     }
 
     fn state(&self) -> SeatState {
         // Acquire: a thread that finds the seat free sees the driver, and what its last turn has published; pairs with
         // `put_back`. Loom models `roles` and `quiescence`.
-        SeatState(self.0.load(Ordering::Acquire))
+        SeatState(self.word.load(Ordering::Acquire))
     }
 
     pub(super) fn role(&self) -> u32 {
@@ -128,7 +129,7 @@ impl Seat {
             let after = before.0 & !ROLE | u64::from(to) << ROLE_SHIFT;
             // Relaxed: the fence that follows orders it. It continues the release sequence of `put_back`. Loom model
             // `roles`.
-            match self.0.compare_exchange(before.0, after, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.word.compare_exchange(before.0, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(state) => before = SeatState(state),
             }
@@ -137,48 +138,42 @@ impl Seat {
     }
 }
 
-impl DriverCell {
-    pub(super) fn new(driver: ShardDriver) -> Self {
-        Self(UnsafeCell::new(Some(Box::new(driver))))
-    }
-}
-
-impl Core {
+impl DriverWakeup {
     /// Takes the seat, and ends the shard's sleep. `None`: the shard has another role, another thread has the seat, or the
     /// shard is closed.
     pub(crate) fn take_seat(&self, role: u32) -> Option<Seated<'_>> {
-        let seat = &self.wakeup.seat;
+        let seat = &self.seat;
         let before = seat.state();
         if !before.is_free_for(role) {
             return None;
         }
         // Relaxed: `state` has acquired the driver, and the word is still the same, or has only changed its role meanwhile.
         let after = (before.0 | TAKEN) & !HAS_WORK;
-        seat.0.compare_exchange(before.0, after, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        seat.word.compare_exchange(before.0, after, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         // SAFETY: we own the cell, because we have set `TAKEN`, and no thread else until we put the seat back.
-        let driver = self.driver.0.with_mut(|cell| unsafe { &mut *cell }.take())?;
-        Some(Seated { core: self, driver, role, needed_at: self.wakeup.set_awake() })
+        let driver = seat.driver.with_mut(|cell| unsafe { &mut *cell }.take())?;
+        Some(Seated { wakeup: self, driver, role, needed_at: self.set_awake() })
     }
 
     /// Returns the tick by which the shard needs its driver. One with non-urgent work is due: the work may have come since
     /// the thread last looked.
     fn needed_at(&self, seat: SeatState) -> u64 {
-        if seat.has(HAS_WORK) { AWAKE } else { self.wakeup.wake_tick() }
+        if seat.has(HAS_WORK) { AWAKE } else { self.wake_tick() }
     }
 
     /// Returns the tick by which a thread with this role must drive the shard, which is due from tick `now` on. A taken seat
     /// that is due does not count: the thread that has it wakes the role when it puts the seat back.
     fn needs_role_at(&self, role: u32, now: u64) -> u64 {
-        let seat = self.wakeup.seat.state();
+        let seat = self.seat.state();
         let tick = self.needed_at(seat);
         if seat.role() != role || seat.has(TAKEN) && tick <= now { u64::MAX } else { tick }
     }
 
     /// Wakes the thread of the role, if the shard is due at tick `now`. The caller has made a fence since time has passed.
     pub(crate) fn wake_if_due(&self, now: u64) {
-        let seat = self.wakeup.seat.state();
+        let seat = self.seat.state();
         if self.needed_at(seat) <= now {
-            self.wakeup.wake_role(seat.role());
+            self.wake_role(seat.role());
         }
     }
 
@@ -189,11 +184,11 @@ impl Core {
     /// version of a seqlock: if it has not changed, there was no turn at the moment at which the tick was read. By argument:
     /// a reader does not pause for exactly 2^32 turns.
     pub(crate) fn is_at_rest(&self, now: u64) -> bool {
-        let seat = self.wakeup.seat.state();
-        let sleeps = !seat.has(TAKEN | HAS_WORK) && self.wakeup.wake_tick() > now;
+        let seat = self.seat.state();
+        let sleeps = !seat.has(TAKEN | HAS_WORK) && self.wake_tick() > now;
         // Acquire: the second reading of the word comes after that of the tick. Loom model `quiescence`.
         fence(Ordering::Acquire);
-        sleeps && self.wakeup.seat.state() == seat
+        sleeps && self.seat.state() == seat
     }
 }
 
@@ -202,13 +197,13 @@ impl Seated<'_> {
     /// anything is armed: then the caller must [wake its loop](super::wakeup::DriverWakeup::program).
     #[must_use]
     pub(crate) fn put_back(self) -> bool {
-        let Self { core, driver, role, .. } = self;
+        let Self { wakeup, driver, role, .. } = self;
         let left = if driver.has_work { HAS_WORK } else { 0 };
         // SAFETY: we own the cell, because we have the seat.
-        core.driver.0.with_mut(|cell| unsafe { *cell = Some(driver) });
+        wakeup.seat.driver.with_mut(|cell| unsafe { *cell = Some(driver) });
         // Release: publishes the driver, and until when the shard sleeps; pairs with `state`. Loom models
         // `roles` and `quiescence`.
-        let before = core.wakeup.seat.0.fetch_add(TURN + left - TAKEN, Ordering::Release);
+        let before = wakeup.seat.word.fetch_add(TURN + left - TAKEN, Ordering::Release);
         let new = SeatState(before).role();
         if new == role {
             return false;
@@ -216,14 +211,14 @@ impl Seated<'_> {
         // SeqCst: orders the free seat before the load of the alarm, and the load of the role by a caller before that of the
         // tick here; see the file's head. Loom model `roles`.
         fence(Ordering::SeqCst);
-        core.wakeup.wake_role(new);
-        new == PROGRAM && core.needed_at(core.wakeup.seat.state()) != u64::MAX
+        wakeup.wake_role(new);
+        new == PROGRAM && wakeup.needed_at(wakeup.seat.state()) != u64::MAX
     }
 }
 
 /// Takes the seat of a shard of this role that is due at the tick `due` or, if `works`, else of one that has non-urgent
 /// work: then the flag is false. Begins after the shard whose index is `last`, and sets that. `None`: there is none.
-pub(crate) fn take_next<'a, S: AsRef<Core>>(
+pub(crate) fn take_next<'a, S: AsRef<DriverWakeup>>(
     shards: &'a [Arc<S>],
     role: u32,
     due: u64,
@@ -233,14 +228,14 @@ pub(crate) fn take_next<'a, S: AsRef<Core>>(
     let mut with_work = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
-        let core = (*shards[index]).as_ref();
-        let seat = core.wakeup.seat.state();
+        let wakeup = (*shards[index]).as_ref();
+        let seat = wakeup.seat.state();
         if !seat.is_free_for(role) {
             continue;
         }
-        if core.wakeup.wake_tick() > due {
+        if wakeup.wake_tick() > due {
             with_work = with_work.or((works && seat.has(HAS_WORK)).then_some(index));
-        } else if let Some(seated) = core.take_seat(role) {
+        } else if let Some(seated) = wakeup.take_seat(role) {
             *last = index;
             return Some((seated, true));
         }
@@ -250,6 +245,6 @@ pub(crate) fn take_next<'a, S: AsRef<Core>>(
 }
 
 /// Returns the tick by which the role must drive one of the shards.
-pub(crate) fn earliest<S: AsRef<Core>>(shards: &[Arc<S>], role: u32, now: u64) -> u64 {
+pub(crate) fn earliest<S: AsRef<DriverWakeup>>(shards: &[Arc<S>], role: u32, now: u64) -> u64 {
     shards.iter().map(|shard| (**shard).as_ref().needs_role_at(role, now)).min().unwrap_or(u64::MAX)
 }

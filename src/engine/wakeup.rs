@@ -111,9 +111,11 @@
 //! once. The word is changed by read-modify-writes only, because loom cannot order a plain store against them.
 
 use super::alarm::{AWAKE, Alarm, Alarms};
+use super::driver::ShardDriver;
 use super::program_waker::ProgramWaker;
 use super::seat::{PROGRAM, Seat};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence, fence_between_seq_cst};
+use crate::wheel::Levels;
 
 /// Until when a shard needs no driver, and which role drives it.
 pub(crate) struct DriverWakeup {
@@ -131,12 +133,12 @@ pub(crate) struct DriverWakeup {
 }
 
 impl DriverWakeup {
-    pub(crate) fn new(alarms: Arc<Alarms>, role: u32) -> Self {
+    pub(crate) fn new(alarms: Arc<Alarms>, role: u32, levels: Levels) -> Self {
         Self {
             wake_tick: AtomicU64::new(AWAKE),
             asleep_since: AtomicU64::new(0),
             due_when_set: AtomicBool::new(false),
-            seat: Seat::new(role),
+            seat: Seat::new(role, ShardDriver::new(levels)),
             alarms,
             program: Alarm::new(ProgramWaker::new()),
         }
@@ -145,7 +147,7 @@ impl DriverWakeup {
     /// The wakeup of a shard that is alone, with its only role.
     #[cfg(any(test, loom))]
     pub(crate) fn alone() -> Self {
-        Self::new(Arc::new(Alarms::new(1)), 0)
+        Self::new(Arc::new(Alarms::new(1)), 0, Levels::new(0, &[2], 2).expect("a valid level"))
     }
 
     /// Makes sure that the driver sees by `tick` what the caller wrote before this call. Wait-free, except for the

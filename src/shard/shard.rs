@@ -38,7 +38,6 @@ use crate::engine::memory::Slab;
 use crate::engine::wakeup::DriverWakeup;
 use crate::stats::ShardStats;
 use crate::system::Process;
-use crate::wheel::Levels;
 
 /// Delay before non-urgent work wakes the driver: half of the documented 100 ms. At least a tick.
 const LAZY_WAKEUP: Duration = Duration::from_millis(50);
@@ -85,17 +84,11 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Creates an open shard, which no thread drives yet.
-    pub(crate) fn new(
-        slab: Slab,
-        levels: Levels,
-        wakeup: DriverWakeup,
-        ticks: Ticks,
-        settings: ShardSettings,
-    ) -> Arc<Self> {
+    pub(crate) fn new(slab: Slab, wakeup: DriverWakeup, ticks: Ticks, settings: ShardSettings) -> Arc<Self> {
         // In virtual time a driver does nothing before the clock moves, which then looks for such work itself.
         let lazy_wakeup = if ticks.manual.is_some() { NEVER } else { ticks.count(LAZY_WAKEUP).max(1) };
         Arc::new_cyclic(|this| Self {
-            core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup, levels),
+            core: Core::new(slab, lazy_wakeup, MIN_RETAINED, wakeup),
             process: Process::current(),
             this: this.clone(),
             registry: Registry::new(RETAINED_COUNTERS),
@@ -151,9 +144,9 @@ impl Shard {
     }
 }
 
-impl AsRef<Core> for Shard {
-    fn as_ref(&self) -> &Core {
-        &self.core
+impl AsRef<DriverWakeup> for Shard {
+    fn as_ref(&self) -> &DriverWakeup {
+        &self.core.wakeup
     }
 }
 

@@ -9,12 +9,10 @@ use crate::clock::{ManualClock, Ticks};
 use crate::engine::memory::Slab;
 use crate::engine::wakeup::DriverWakeup;
 use crate::shard::ShardSettings;
-use crate::wheel::Levels;
 
 fn shard() -> Arc<Shard> {
     let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
-    let levels = Levels::new(0, &[64], 2).expect("a valid level");
-    Shard::new(Slab::new().unwrap(), levels, DriverWakeup::alone(), ticks, ShardSettings::default())
+    Shard::new(Slab::new().unwrap(), DriverWakeup::alone(), ticks, ShardSettings::default())
 }
 
 /// Looks for the state used last when the thread ends.

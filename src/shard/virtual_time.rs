@@ -58,13 +58,13 @@ impl Quiesce for Shard {
         if self.core.has_surplus_memory() {
             self.core.wakeup.wake_by(AWAKE);
         }
-        self.core.wake_if_due(self.ticks.now_tick());
+        self.core.wakeup.wake_if_due(self.ticks.now_tick());
     }
 
     fn wait(&self) -> bool {
         let live = self.quiescence.as_ref().filter(|_| !self.is_inherited());
         live.is_some_and(|quiescence| {
-            quiescence.wait(|| self.has_ended() || self.core.is_at_rest(self.ticks.now_tick()))
+            quiescence.wait(|| self.has_ended() || self.core.wakeup.is_at_rest(self.ticks.now_tick()))
         })
     }
 

@@ -108,9 +108,9 @@ impl Service {
         // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
         let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
         let gate = Gate::new(ticks.count(slack), ticks.count(SLACK).max(1));
-        let mut memory = slabs.into_iter().zip(levels);
-        let shard_set = ShardSet::new(builder.shards, dispatcher, is_flexible, gate, |index, wakeup| {
-            let (slab, levels) = memory.next().expect("one for each shard");
+        let mut slabs = slabs.into_iter();
+        let shard_set = ShardSet::new(levels, dispatcher, is_flexible, gate, |index, wakeup| {
+            let slab = slabs.next().expect("one for each shard");
             let settings = ShardSettings {
                 index,
                 permits: permits.clone(),
@@ -118,7 +118,7 @@ impl Service {
                 on_slow: builder.on_slow.clone(),
                 needs_this_thread: Box::new(needs_this_thread.clone()),
             };
-            let shard = Shard::new(slab, levels, wakeup, ticks.clone(), settings);
+            let shard = Shard::new(slab, wakeup, ticks.clone(), settings);
             reporter.get_or_init(|| Arc::downgrade(&shard));
             shard
         });

@@ -10,7 +10,7 @@ use super::explore;
 use crate::engine::alarm::{AWAKE, Alarms, Sleeps};
 use crate::engine::seat::PROGRAM;
 use crate::engine::wakeup::DriverWakeup;
-use crate::fixture::LoopWaker;
+use crate::fixture::{LoopWaker, levels};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ struct Program(Arc<(DriverWakeup, AtomicU64)>);
 
 impl Program {
     fn new() -> Self {
-        let wakeup = DriverWakeup::new(Arc::new(Alarms::new(1)), PROGRAM);
+        let wakeup = DriverWakeup::new(Arc::new(Alarms::new(1)), PROGRAM, levels());
         wakeup.program.bell.attach();
         Self(Arc::new((wakeup, AtomicU64::new(0))))
     }

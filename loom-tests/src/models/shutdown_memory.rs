@@ -102,13 +102,7 @@ impl RawHandle {
 fn the_last_handle_frees_the_shard() {
     explore(|| {
         let shard = Arc::new(Shard {
-            core: Core::new(
-                Slab::new().unwrap(),
-                u64::MAX,
-                usize::MAX,
-                DriverWakeup::alone(),
-                crate::fixture::levels(),
-            ),
+            core: Core::new(Slab::new().unwrap(), u64::MAX, usize::MAX, DriverWakeup::alone()),
             memory: RaceDetector::default(),
         });
         let mut cache = Cache::new();
