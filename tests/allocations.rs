@@ -31,6 +31,7 @@ fn full_timer() -> Timer {
     timer
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_allocates_one_list_and_a_drop_none() {
     alone(|| {
@@ -47,6 +48,7 @@ fn a_shutdown_allocates_one_list_and_a_drop_none() {
     });
 }
 
+/// Promise: delay queues.
 #[test]
 fn the_drop_of_a_queue_allocates_no_list() {
     alone(|| {

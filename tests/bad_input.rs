@@ -318,6 +318,7 @@ fn a_panic_in_an_unfired_timer_reaches_the_caller() {
     assert_eq!(timer.stats().panicked, 0);
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_panic_hook_that_panics_is_contained() {
     for executor in every_executor() {

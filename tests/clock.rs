@@ -12,6 +12,7 @@ const AHEAD: Duration = Duration::from_micros(10);
 
 /// Reads the time in bursts and after pauses, on more threads than there are cores, so that threads are preempted
 /// anywhere.
+/// Promise: never early.
 #[test]
 fn a_delay_counts_from_now() {
     const DELAY: Duration = Duration::from_secs(3600);

@@ -66,6 +66,7 @@ fn consumers<T: Send>(queue: &DelayQueue<T>, threads: usize) -> Vec<thread::Join
     (0..threads).map(|_| queue.clone()).map(|queue| thread::spawn(move || consume(queue))).collect()
 }
 
+/// Promise: delay queues.
 #[test]
 fn values_come_out_in_the_order_of_their_deadlines_and_not_before() {
     let (queue, timer, clock) = queue();
@@ -258,6 +259,7 @@ fn a_reset_to_an_instant_moves_what_is_not_due() {
     assert_eq!(left.remove(), Some("left"));
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_value_counts_as_a_one_shot_until_it_is_due() {
     let (builder, clock) = on_manual_clock();
@@ -284,6 +286,7 @@ fn a_value_counts_as_a_one_shot_until_it_is_due() {
     assert_balanced(&timer);
 }
 
+/// Promise: delay queues.
 #[test]
 fn values_do_not_pass_through_the_executor() {
     let jobs = HeldJobs::default();
@@ -342,6 +345,7 @@ fn pop_timeout_looks_once_more_at_its_limit() {
     assert_eq!(idle_task.woken(), 1, "it ignores its wake-up");
 }
 
+/// Promise: delay queues.
 #[test]
 fn values_are_never_early_by_the_system_clock_and_each_comes_out_once() {
     let timer = Timer::builder().shards(2).build().unwrap();
@@ -379,6 +383,7 @@ fn values_are_never_early_by_the_system_clock_and_each_comes_out_once() {
     assert_balanced(&timer);
 }
 
+/// Promise: delay queues.
 #[test]
 fn one_task_is_woken_for_each_value_in_turn() {
     let (queue, _timer, clock) = queue();
@@ -406,6 +411,7 @@ fn one_task_is_woken_for_each_value_in_turn() {
     assert_eq!(woken(), [1, 1, 2, 1]);
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_woken_consumer_that_goes_away_passes_the_wake_up_on() {
     let (queue, _timer, clock) = queue();
@@ -479,6 +485,7 @@ fn a_loop_over_values_gives_way_to_other_tasks() {
 }
 
 /// A task that takes from whichever queue has a value first is pending once both give way.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_loop_over_two_queues_gives_way_to_other_tasks() {
     let ((one, _timer, clock), (two, _other, other_clock)) = (queue(), queue());
@@ -554,6 +561,7 @@ fn a_queue_is_a_stream_that_ends_with_the_timer() {
     assert_eq!(queue.len(), 1);
 }
 
+/// Promise: delay queues.
 #[test]
 fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     let (queue, timer, clock) = queue();
@@ -625,6 +633,7 @@ fn timer_with_a_shard() -> Timer {
     Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap()
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_turn() {
     let run = |value_first: bool| {
@@ -642,6 +651,7 @@ fn a_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_turn() {
     in_time("turns", move || [false, true].map(run));
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_consumers_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_turn() {
     let run = |(own_queue, value_first)| {
@@ -669,6 +679,7 @@ fn a_consumers_waker_may_wait_for_a_callback_that_waits_for_a_value_of_the_same_
     in_time("turns", move || [(true, false), (true, true), (false, false)].map(run));
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
     let run = |[is_consumer, value_first, closes]: [bool; 3]| {
@@ -697,6 +708,7 @@ fn a_waker_of_a_shutdown_may_wait_for_a_callback_that_waits_for_a_value() {
 }
 
 /// The thread that ends the queue wakes the task that the driver has chosen.
+/// Promise: delay queues.
 #[test]
 fn a_task_behind_a_waker_that_blocks_is_woken_by_the_shutdown() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
@@ -751,6 +763,7 @@ fn a_shutdown_is_not_held_up_by_a_callback_that_waits_for_a_value() {
     assert_eq!(receiver.recv_timeout(TIMEOUT).unwrap(), None);
 }
 
+/// Promise: delay queues.
 #[test]
 fn values_are_dropped_with_the_last_clone_and_their_timers_cancelled() {
     let (queue, timer, clock) = queue();
@@ -775,6 +788,7 @@ fn values_are_dropped_with_the_last_clone_and_their_timers_cancelled() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
+/// Promise: delay queues.
 #[test]
 fn of_a_remove_a_pop_and_the_deadline_one_has_the_value() {
     let timer = Timer::builder().shards(1).tick(Duration::from_micros(50)).build().unwrap();
@@ -905,6 +919,7 @@ fn many_queues_come_and_go_on_one_timer() {
     assert_eq!(drain(&kept).len(), 500);
 }
 
+/// Promise: delay queues.
 #[test]
 fn consumers_that_give_up_lose_no_value() {
     let timer = Timer::builder().tick(Duration::from_micros(100)).build().unwrap();
@@ -931,6 +946,7 @@ fn consumers_that_give_up_lose_no_value() {
     assert_eq!((received.into_inner(), queue.len()), (2000, 0));
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_closed_queue_refuses_values_and_ends_when_all_have_come_out() {
     let (queue, timer, clock) = queue();
@@ -957,6 +973,7 @@ fn a_closed_queue_refuses_values_and_ends_when_all_have_come_out() {
     assert_balanced(&timer);
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_drain_takes_what_is_due_and_what_is_not() {
     let (queue, timer, clock) = queue();
@@ -1034,6 +1051,7 @@ fn a_shutdown_closes_a_queue_whose_values_can_be_drained() {
 }
 
 /// Of each value, either its push was refused, or it is drained or popped.
+/// Promise: delay queues.
 #[test]
 fn a_close_and_drains_beside_producers_lose_no_value() {
     for _ in 0..50 {

@@ -87,6 +87,7 @@ fn a_loop_runs_callbacks_on_its_own_thread_and_never_early() {
     assert!(timer.take_driver().is_some(), "it can be taken again");
 }
 
+/// Promise: tickless.
 #[test]
 fn next_wakeup_is_no_later_than_the_earliest_deadline_and_moves_on_after_a_cancel() {
     let timer = timer();
@@ -169,6 +170,7 @@ fn memory_to_be_given_back_calls_the_waker_once_until_the_loop_drives() {
     }
 }
 
+/// Promise: no timer is forgotten.
 #[test]
 fn a_loop_that_sleeps_is_woken_for_what_other_threads_arm() {
     let timer = timer();
@@ -302,6 +304,7 @@ fn inline_callbacks_keep_their_order_when_a_loop_takes_the_shard() {
 
 /// A callback waits for its mate, for which a pool of one thread grows. The loop does not come back before, and no other
 /// timer is due.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_callback_does_not_depend_on_the_loop_that_has_handed_it_over() {
     for threads in [2, 1] {
@@ -351,6 +354,7 @@ fn a_shutdown_hands_back_what_a_driver_has() {
     assert_eq!(tokens.alive(), 0);
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_calls_the_waker_and_ends_the_driver() {
     let timer = timer();
@@ -368,6 +372,7 @@ fn a_shutdown_calls_the_waker_and_ends_the_driver() {
     assert_eq!((driver.drive(), driver.next_wakeup()), (0, None), "the timer is gone");
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_waker_that_panics_affects_neither_the_thread_that_calls_it_nor_a_shutdown() {
     struct Panics;
@@ -573,6 +578,7 @@ fn no_driver_is_given_in_virtual_time_nor_to_the_timers_threads() {
 }
 
 /// Threads take the driver, drive for a while, and drop it, while others arm timers.
+/// Promise: no timer is forgotten.
 #[test]
 fn nothing_is_lost_while_the_driver_changes_hands() {
     for executor in [Executor::Inline, Executor::Pool { threads: 2 }] {

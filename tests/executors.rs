@@ -140,6 +140,7 @@ fn a_custom_executor_that_blocks_delays_only_its_shard() {
     wait_for(&receiver);
 }
 
+/// Promise: exactly once.
 #[test]
 fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
     let (builder, clock) = on_manual_clock();
@@ -176,6 +177,7 @@ fn a_dropped_job_cancels_its_timers_and_drops_their_closures() {
 }
 
 /// The timer stays pending. Its job is stale, whether it is run or dropped.
+/// Promise: exactly once.
 #[test]
 fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     for (repeats, drops) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -216,6 +218,7 @@ fn a_timer_that_is_reset_while_its_job_waits_fires_at_its_new_deadline() {
     }
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_panic_in_execute_is_caught_and_affects_no_other_job() {
     let calls = AtomicUsize::new(0);
@@ -329,6 +332,7 @@ fn a_callback_may_use_the_pool_that_it_runs_on() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn the_consumer_of_a_bounded_executor_may_shut_down_while_execute_waits_for_room() {
     let name = "exec-bounded";

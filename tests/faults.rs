@@ -402,6 +402,7 @@ fn a_process_may_exit_while_timers_run() {
 
 const FORKS: &str = "an_inherited_timer_is_shut_down_in_a_forked_child";
 
+/// Promise: forks.
 #[test]
 fn an_inherited_timer_is_shut_down_in_a_forked_child() {
     in_a_process(FORKS, fork_with_timers);
@@ -459,6 +460,7 @@ fn assert_fork_passes(child: Pid) {
 
 const FORKS_WITH_JOBS: &str = "the_jobs_of_an_executor_do_nothing_in_a_forked_child";
 
+/// Promise: forks.
 #[test]
 fn the_jobs_of_an_executor_do_nothing_in_a_forked_child() {
     in_a_process(FORKS_WITH_JOBS, fork_with_jobs);
@@ -519,6 +521,7 @@ impl Drop for ForksAndExits {
     }
 }
 
+/// Promise: forks.
 #[test]
 fn foreign_code_may_fork_if_the_child_exits_or_becomes_another_program() {
     let ((sender, pids), (started, statuses)) = (channel(), channel());
@@ -542,6 +545,7 @@ fn foreign_code_may_fork_if_the_child_exits_or_becomes_another_program() {
 
 const FORKS_AT_FIRST_USE: &str = "a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own";
 
+/// Promise: forks.
 #[test]
 fn a_fork_during_the_first_use_of_the_global_timer_leaves_the_child_one_of_its_own() {
     in_a_process(FORKS_AT_FIRST_USE, fork_at_first_uses);
@@ -579,6 +583,7 @@ fn fork_at_first_use(round: u32, generations: u32) {
 
 const FORKS_AT_FIRST_COUNT: &str = "a_fork_while_a_thread_first_counts_timers_leaves_the_child_able_to_count_them";
 
+/// Promise: forks.
 #[test]
 fn a_fork_while_a_thread_first_counts_timers_leaves_the_child_able_to_count_them() {
     in_a_process(FORKS_AT_FIRST_COUNT, fork_at_first_count);

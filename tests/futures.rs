@@ -329,6 +329,7 @@ fn a_sleep_that_a_shutdown_completed_stays_complete() {
 /// Ways to end the service.
 const ENDS: [fn(Timer); 2] = [|timer| drop(timer.shutdown()), drop];
 
+/// Promise: after the shutdown.
 #[test]
 fn a_deadline_set_after_the_end_completes_only_a_poll_that_finds_it_passed() {
     for end in ENDS {
@@ -357,6 +358,7 @@ fn a_deadline_set_after_the_end_completes_only_a_poll_that_finds_it_passed() {
     }
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_sleep_made_after_a_shutdown_completes_only_a_poll_that_finds_its_deadline_passed() {
     let (timer, clock) = in_virtual_time();
@@ -374,6 +376,7 @@ fn a_sleep_made_after_a_shutdown_completes_only_a_poll_that_finds_its_deadline_p
     assert_eq!(timer.stats().scheduled, 0);
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_timeout_made_after_a_shutdown_goes_on_with_its_future_alone() {
     let (timer, clock) = in_virtual_time();
@@ -392,6 +395,7 @@ fn a_timeout_made_after_a_shutdown_goes_on_with_its_future_alone() {
     }
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_shutdown_completes_one_tick_and_no_later_one() {
     let (timer, clock) = in_virtual_time();
@@ -416,6 +420,7 @@ fn a_shutdown_completes_one_tick_and_no_later_one() {
     assert_balanced(&timer);
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn an_interval_keeps_the_service_alive() {
     let (timer, clock) = in_virtual_time();
@@ -437,6 +442,7 @@ fn an_interval_keeps_the_service_alive() {
     assert_eq!((weak.upgrade().is_none(), tokens.alive(), ready(&mut sleep, &task)), (true, 0, Some(())));
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_shutdown_ends_the_service_of_an_interval() {
     let (timer, _clock) = in_virtual_time();
@@ -453,6 +459,7 @@ fn a_shutdown_ends_the_service_of_an_interval() {
     assert!(weak.upgrade().is_none());
 }
 
+/// Promise: after the shutdown.
 #[cfg(feature = "futures-core")]
 #[test]
 fn a_stream_of_ticks_ends_at_the_shutdown() {
@@ -580,6 +587,7 @@ fn loops(timer: &Timer, clock: &ManualClock) -> Vec<(&'static str, Again)> {
 }
 
 /// On a single-threaded executor, a task beside each loop makes progress, before and after the shutdown.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_loop_over_timers_does_not_starve_other_tasks() {
     for shut_down in [false, true] {
@@ -638,6 +646,7 @@ fn turns_of(what: &str, mut again: impl AsyncFnMut()) -> u32 {
 const LOOPED: Duration = Duration::from_millis(200);
 
 /// Each loop waits beside the signal of its own end.
+/// Promise: after the shutdown.
 #[test]
 fn after_the_end_no_loop_spins_or_hurries() {
     for end in ENDS {
@@ -666,6 +675,7 @@ fn after_the_end_no_loop_spins_or_hurries() {
 }
 
 /// The end of a program's last clone is not the end of its ticks.
+/// Promise: after the shutdown.
 #[test]
 fn a_loop_over_ticks_keeps_its_pace_without_a_timer() {
     const PERIOD: Duration = Duration::from_millis(20);
@@ -675,6 +685,7 @@ fn a_loop_over_ticks_keeps_its_pace_without_a_timer() {
     assert!(turns > 1 && start.elapsed() >= (turns - 1) * PERIOD, "{turns} turns in {:?}", start.elapsed());
 }
 
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_tick_that_yields_is_not_lost() {
     let (timer, clock) = in_virtual_time();
@@ -700,6 +711,7 @@ fn a_tick_that_yields_is_not_lost() {
 }
 
 /// More futures than the budget of a thread: they neither need nor spend it.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_future_that_has_waited_does_not_yield() {
     let (timer, clock) = in_virtual_time();
@@ -713,6 +725,7 @@ fn a_future_that_has_waited_does_not_yield() {
 }
 
 /// Also after it has waited once.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn an_elapsed_sleep_yields_when_it_is_polled_repeatedly() {
     let (timer, clock) = in_virtual_time();
@@ -726,6 +739,7 @@ fn an_elapsed_sleep_yields_when_it_is_polled_repeatedly() {
 }
 
 /// Whatever else completes on the thread in between.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_future_that_yielded_is_ready_at_the_next_poll() {
     let (timer, _clock) = in_virtual_time();
@@ -742,6 +756,7 @@ fn a_future_that_yielded_is_ready_at_the_next_poll() {
 
 /// A task makes many completions and then a sleep, and drops what is pending. So the sleep would come at the end of the
 /// budget in each round.
+/// Promise: no loop over timers keeps its executor.
 #[test]
 fn a_sleep_that_is_made_anew_is_not_put_off_for_ever() {
     for (batch, keeps) in [128, 257, 386].into_iter().flat_map(|batch| [(batch, false), (batch, true)]) {
@@ -802,6 +817,7 @@ fn with_blocked_driver() -> (Timer, Gate) {
     (timer, gate)
 }
 
+/// Promise: due now.
 #[test]
 fn a_sleep_past_its_deadline_is_ready_although_the_driver_is_late() {
     let (timer, gate) = with_blocked_driver();
@@ -829,6 +845,7 @@ fn a_sleep_past_its_deadline_is_ready_although_the_driver_is_late() {
 }
 
 /// For any tick, and for every way to read the clock.
+/// Promise: due now.
 #[test]
 fn a_future_that_is_due_is_ready_at_once_on_the_real_clock() {
     const ROUNDS: usize = 2000;
@@ -894,6 +911,7 @@ fn wakers_are_called_on_the_shards_own_thread() {
     assert_eq!(name.0.lock().unwrap().as_deref(), Some("futures-0"));
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_waker_that_panics_affects_no_other_task() {
     struct Panics(Token);
@@ -924,6 +942,7 @@ fn a_waker_that_panics_affects_no_other_task() {
 
 /// A waker that polls its future again, drops others and creates new ones inside the call: like a task that runs on the
 /// timer's thread.
+/// Promise: any thread, no lock.
 #[test]
 fn a_waker_may_use_the_timer() {
     struct Busy {
@@ -1131,6 +1150,7 @@ fn an_interval_is_a_stream() {
     assert!(ticks.windows(2).all(|pair| pair[1] - pair[0] == MS));
 }
 
+/// Promise: never early.
 #[test]
 fn no_future_is_early_by_the_real_clock() {
     let timer = Timer::new().unwrap();
@@ -1156,6 +1176,7 @@ fn no_future_is_early_by_the_real_clock() {
 
 /// Sleeps complete while several threads poll them with changing tasks, reset and drop them. Every task that still
 /// waits is woken.
+/// Promise: no timer is forgotten.
 #[test]
 fn no_wake_up_is_lost_in_a_storm() {
     let timer = Timer::builder().shards(2).build().unwrap();

@@ -24,6 +24,7 @@ fn timer_with(threads: usize, max_extra: usize, name: &str) -> Timer {
     builder.thread_name(name).build().unwrap()
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn callbacks_that_block_delay_no_others() {
     const BLOCKS: Duration = Duration::from_secs(1);
@@ -53,6 +54,7 @@ fn callbacks_that_block_delay_no_others() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_callback_may_wait_for_a_timer_that_is_due_later() {
     let timer = timer_with(1, 256, "growth-chain");
@@ -142,6 +144,7 @@ fn a_pool_grows_beside_a_thread_that_never_sleeps() {
     timer.shutdown();
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn extra_threads_do_not_exceed_the_limit() {
     for limit in [0, 3] {
@@ -157,6 +160,7 @@ fn extra_threads_do_not_exceed_the_limit() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn idle_extra_threads_end_and_leave_no_thread_awake() {
     let name = "growth-idle";
@@ -182,6 +186,7 @@ fn idle_extra_threads_end_and_leave_no_thread_awake() {
     gate.open();
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_shutdown_waits_for_extra_threads() {
     const BLOCKED: usize = 5;
@@ -237,6 +242,7 @@ fn a_shutdown_waits_for_extra_threads() {
 }
 
 /// Extra threads that are blocked are left to end by themselves; the pool has no thread afterwards.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_leaves_blocked_extra_threads() {
     let name = "growth-limit";
@@ -290,6 +296,7 @@ fn a_timer_can_be_shut_down_on_an_extra_thread() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn callbacks_that_compute_start_no_extra_thread() {
     let timer = timer_with(2, 256, "growth-compute");
@@ -306,6 +313,7 @@ fn callbacks_that_compute_start_no_extra_thread() {
     assert_eq!(timer.stats().extra_threads_needed, 0);
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn overload_starts_no_extra_thread() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -327,6 +335,7 @@ fn overload_starts_no_extra_thread() {
     assert_eq!(timer.stats().extra_threads_needed, 0);
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_blocked_callback_frees_its_core_for_other_callbacks() {
     // One callback blocks and another computes, so there is room for one more.
@@ -351,6 +360,7 @@ fn a_blocked_callback_frees_its_core_for_other_callbacks() {
     gate.open();
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn rayon_works_on_an_extra_thread() {
     let timer = timer_with(1, 256, "growth-rayon");

@@ -36,6 +36,7 @@ fn a_fired_timer_cannot_be_cancelled_or_reset() {
     assert_eq!(timer.stats().fired, 1);
 }
 
+/// Promise: exactly once.
 #[test]
 fn the_closure_is_dropped_by_the_thread_that_cancels_at_once() {
     struct Where(Arc<OnceLock<thread::ThreadId>>);
@@ -260,6 +261,7 @@ fn a_one_shot_is_not_pending_inside_its_own_callback() {
     }
 }
 
+/// Promise: exactly once.
 #[test]
 fn a_dead_handle_stays_dead_when_its_memory_is_reused() {
     let (timer, clock) = in_virtual_time();
@@ -306,6 +308,7 @@ fn a_dead_handle_stays_dead_after_the_timer_is_dropped() {
     thread::spawn(move || drop((handle, periodic))).join().unwrap();
 }
 
+/// Promise: exactly once.
 #[test]
 fn exactly_one_of_many_cancels_and_the_firing_wins() {
     for executor in [Executor::Pool { threads: 2 }, Executor::Inline] {
@@ -354,6 +357,7 @@ fn exactly_one_of_many_cancels_and_the_firing_wins() {
     }
 }
 
+/// Promise: repeating runs never overlap.
 #[test]
 fn cancel_and_wait_returns_after_the_callback() {
     for executor in every_executor() {

@@ -1,5 +1,7 @@
 //! Callbacks that block, recurse, wait for each other and shut their own timer down. Closures of any size, and closures
 //! whose drop does as much as their run.
+//!
+//! Promise: panics stay inside.
 #![cfg(feature = "std")]
 
 mod common;

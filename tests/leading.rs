@@ -92,6 +92,7 @@ impl Busy {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_callback_that_blocks_blocks_nothing_else() {
     let _turn = TURN.lock();
@@ -111,6 +112,7 @@ fn a_callback_that_blocks_blocks_nothing_else() {
 }
 
 /// No other timer is due, so no worker finds these callbacks by chance.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_batch_that_blocks_is_assisted() {
     let _turn = TURN.lock();
@@ -137,6 +139,7 @@ fn a_batch_that_blocks_is_assisted() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     let _turn = TURN.lock();
@@ -156,6 +159,7 @@ fn sleeps_complete_in_time_while_every_worker_is_blocked() {
     eventually("the stream flows again", || busy.runs.load(Ordering::SeqCst) > before + 30);
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_busy_timer_can_be_shut_down_from_anywhere() {
     /// Shuts the timer down when it is called, and opens the gate.
@@ -229,6 +233,7 @@ fn a_burst_of_later_timers_does_not_hold_back_what_is_due() {
     assert!(scheduled.into_inner() < BURST, "the callback waited for the whole burst");
 }
 
+/// Promise: tickless.
 #[test]
 fn a_timer_without_load_wakes_no_thread() {
     let _turn = TURN.lock();
@@ -330,6 +335,7 @@ impl Wake for Blocks {
 
 /// Schedules on a thread whose home is the second shard. That shard's own thread is inside a waker when the leader, which
 /// has much to do, gets the shard.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_thread_that_a_waker_blocks_gets_no_shard() {
     let _turn = TURN.lock();

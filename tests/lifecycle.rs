@@ -96,6 +96,7 @@ fn dropping_the_timer_ends_its_threads() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_ends_the_threads_although_clones_and_handles_exist() {
     let timer =
@@ -146,6 +147,7 @@ fn a_shutdown_is_prompt_with_the_next_deadline_an_hour_away() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_hands_back_every_timer_in_order_with_its_deadline_and_closure() {
     let (timer, _clock) = in_virtual_time();
@@ -265,6 +267,7 @@ fn one_of_several_concurrent_shutdowns_gets_all_timers() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_second_shutdown_returns_at_once_while_the_first_waits() {
     let timer = Timer::new().unwrap();
@@ -315,6 +318,7 @@ fn shut_down_within(timer: &Timer, limit: Duration) -> Unfired {
 }
 
 /// And what the callback holds ends with it; its thread, too.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
     for (limit, executor) in [Duration::ZERO, 30 * MS]
@@ -360,6 +364,7 @@ fn a_shutdown_with_a_limit_leaves_a_callback_that_blocks() {
     }
 }
 
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_that_is_not_reached_is_a_shutdown() {
     let limits = [HOUR, Duration::MAX].into_iter();
@@ -401,6 +406,7 @@ impl Drop for DropWaits {
     }
 }
 
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_does_not_wait_for_the_drop_of_an_executor() {
     let gate = Gate::default();
@@ -464,6 +470,7 @@ fn the_drop_of_the_last_driver_inside_a_callback_does_not_wait_for_the_drop_of_i
 }
 
 /// It ends with the run: it is neither returned nor run again.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
     for executor in every_executor() {
@@ -493,6 +500,7 @@ fn a_shutdown_with_a_limit_ends_a_repeating_timer_that_blocks() {
     }
 }
 
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 1 }).max_extra_threads(0);
@@ -526,6 +534,7 @@ fn a_shutdown_with_a_limit_completes_sleeps_and_returns_what_has_not_started() {
 }
 
 /// It does not wait for that callback, and no longer than the limit for others.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).thread_name("life-inside").build().unwrap();
@@ -549,6 +558,7 @@ fn a_shutdown_with_a_limit_inside_a_callback_waits_for_others_up_to_the_limit() 
 }
 
 /// Work that a callback left behind keeps a thread of the pool. A shutdown waits for it, up to the limit.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_leaves_rayon_tasks_and_thread_locals() {
     let name = "life-tasks";
@@ -580,6 +590,7 @@ fn in_two_shards(schedule_in_first: impl FnOnce(&Timer), schedule_in_second: imp
     timer
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_stops_every_shard_before_it_waits_for_one() {
     for blocked_is_first in [true, false] {
@@ -674,6 +685,7 @@ fn the_drop_of_the_last_clone_reports_what_it_drops() {
 
 fn often() {}
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -695,6 +707,7 @@ fn the_drop_of_the_last_clone_drops_closures_before_it_waits_for_callbacks() {
 }
 
 /// As after a shutdown, whose result is dropped.
+/// Promise: the shutdown loses nothing.
 #[test]
 fn the_drop_of_the_last_clone_ends_all_timers_before_it_drops_closures() {
     let ends: [fn(Timer); 2] = [drop, |timer| drop(timer.shutdown())];
@@ -721,6 +734,7 @@ fn the_drop_of_the_last_clone_ends_all_timers_before_it_drops_closures() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn the_drop_of_the_last_clone_completes_sleeps_before_it_drops_closures() {
     let (timer, _clock) = in_virtual_time();
@@ -759,6 +773,7 @@ fn a_closure_that_panics_when_the_last_clone_is_dropped_affects_no_other() {
     assert_eq!((tokens.alive(), panics.load(Ordering::SeqCst)), (0, 5));
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_in_a_joined_half_of_a_callback_does_not_deadlock() {
     for repeating in [false, true] {
@@ -1063,6 +1078,7 @@ fn a_pool_thread_outside_a_callback_may_drop_the_last_clone() {
     eventually("the threads have ended", || threads_named("life-spawned") == 0);
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_shutdown_races_with_the_firing_and_loses_no_timer() {
     for round in 0..300 {

@@ -236,6 +236,7 @@ fn a_dropped_error_drops_the_closure() {
 }
 
 /// Timers are accepted as long as the system has memory. The next one is refused, and accepted once another has ended.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
@@ -282,6 +283,7 @@ fn without_memory_a_timer_is_refused_and_its_closure_handed_back() {
 }
 
 /// Each shard needs half a megabyte of address space.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_for_its_shards_a_timer_is_not_built() {
@@ -305,6 +307,7 @@ fn without_memory_for_its_shards_a_timer_is_not_built() {
 }
 
 /// A future cannot be refused. Without memory the process aborts, as it does for a `Box`.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn without_memory_a_sleep_aborts_the_process() {

@@ -83,6 +83,7 @@ fn link(timer: &Timer) {
     receiver.recv_timeout(TIMEOUT).unwrap();
 }
 
+/// Promise: due now.
 #[test]
 fn what_takes_the_place_of_an_overdue_timer_waits_for_no_slack() {
     for is_linked in [false, true] {
@@ -99,6 +100,7 @@ fn what_takes_the_place_of_an_overdue_timer_waits_for_no_slack() {
     }
 }
 
+/// Promise: due now.
 #[test]
 fn a_reset_of_an_overdue_timer_waits_for_no_slack() {
     for is_linked in [false, true] {
@@ -321,6 +323,7 @@ fn the_tick_sets_the_slack() {
 }
 
 /// A loop goes to sleep behind a closed gate, again and again, while another thread schedules what is due at once.
+/// Promise: due now.
 #[test]
 fn a_loop_that_goes_to_sleep_waits_for_no_slack() {
     let timer = timer(HOUR);

@@ -12,6 +12,7 @@ use common::*;
 use corewheel::{Executor, ManualClock, Timer};
 use fastrand::Rng;
 
+/// Promise: never early.
 #[test]
 fn no_timer_is_early_by_the_system_clock() {
     for tick in [Duration::from_micros(1), Duration::from_micros(130), MS, 7 * MS] {
@@ -35,6 +36,7 @@ fn no_timer_is_early_by_the_system_clock() {
     }
 }
 
+/// Promise: never early.
 #[test]
 fn a_deadline_between_two_ticks_is_rounded_up() {
     let (builder, clock) = on_manual_clock();
@@ -66,6 +68,7 @@ fn ticks_count_from_the_build() {
     assert!(!handle.is_pending());
 }
 
+/// Promise: exactly once.
 #[test]
 fn closures_of_every_size_run_once_or_are_dropped_once() {
     #[repr(align(128))]
@@ -112,6 +115,7 @@ fn closures_of_every_size_run_once_or_are_dropped_once() {
     assert_eq!(received(&receiver), []);
 }
 
+/// Promise: due now.
 #[test]
 fn a_timer_due_now_does_not_wait_for_a_tick() {
     for executor in every_executor() {
@@ -139,6 +143,7 @@ fn a_timer_due_now_needs_no_advance_of_a_manual_clock() {
     wait_for(&receiver);
 }
 
+/// Promise: due now.
 #[test]
 fn a_reset_to_now_does_not_wait_for_a_tick() {
     let timer = Timer::builder().tick(HOUR).build().unwrap();
@@ -152,6 +157,7 @@ fn a_reset_to_now_does_not_wait_for_a_tick() {
     }
 }
 
+/// Promise: far future.
 #[test]
 fn a_delay_too_long_to_represent_is_never() {
     let delays =
@@ -181,6 +187,7 @@ fn a_delay_too_long_to_represent_is_never() {
     }
 }
 
+/// Promise: far future.
 #[test]
 fn a_timer_that_is_never_due_does_not_fire_as_time_passes() {
     let (timer, clock) = in_virtual_time();
@@ -195,6 +202,7 @@ fn a_timer_that_is_never_due_does_not_fire_as_time_passes() {
     assert_eq!(timer.stats().fired, 1);
 }
 
+/// Promise: far future.
 #[test]
 fn a_timer_decades_ahead_fires_at_its_tick() {
     let (builder, clock) = on_manual_clock();
@@ -211,6 +219,7 @@ fn a_timer_decades_ahead_fires_at_its_tick() {
     assert!(timer.is_empty());
 }
 
+/// Promise: in order.
 #[test]
 fn timers_of_one_shard_are_handed_over_in_tick_order() {
     let (builder, clock) = on_manual_clock();
@@ -228,6 +237,7 @@ fn timers_of_one_shard_are_handed_over_in_tick_order() {
     assert!(order.is_sorted());
 }
 
+/// Promise: in order.
 #[test]
 fn timers_fire_in_tick_order_after_a_stall() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
@@ -249,6 +259,7 @@ fn timers_fire_in_tick_order_after_a_stall() {
 }
 
 /// The driver finds them in slots of their old deadlines, which have all passed by then, as the new ones have.
+/// Promise: in order.
 #[test]
 fn timers_that_were_reset_to_later_during_a_stall_fire_in_tick_order() {
     let timer = Timer::builder().shards(1).executor(Executor::Inline).build().unwrap();
@@ -281,6 +292,7 @@ fn timers_that_were_reset_to_later_during_a_stall_fire_in_tick_order() {
     assert!(due.is_sorted(), "{due:?}");
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
     for executor in [Executor::Pool { threads: 2 }, rayon_pool(), Executor::Custom(Arc::new(ThreadPerJob))] {
@@ -310,6 +322,7 @@ fn a_slow_callback_delays_no_other_while_a_worker_is_idle() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_slow_callback_does_not_delay_later_batches() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -331,6 +344,7 @@ fn a_slow_callback_does_not_delay_later_batches() {
     slow.cancel_and_wait();
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
     for executor in every_executor() {
@@ -364,6 +378,7 @@ fn a_panic_is_counted_and_reported_and_affects_no_other_timer() {
     }
 }
 
+/// Promise: tickless.
 #[test]
 fn the_threads_sleep_while_no_timer_is_due() {
     let timer = Timer::builder().tick(Duration::from_micros(1)).shards(2).build().unwrap();
@@ -388,6 +403,7 @@ fn the_threads_sleep_while_no_timer_is_due() {
 }
 
 /// Caches that are refilled and memory that becomes free wake a driver, but not more often when the tick is coarse.
+/// Promise: tickless.
 #[test]
 fn work_that_is_not_urgent_seldom_wakes_a_driver() {
     for tick in [MS, 100 * MS, HOUR] {
@@ -406,6 +422,7 @@ fn work_that_is_not_urgent_seldom_wakes_a_driver() {
     }
 }
 
+/// Promise: any thread, no lock.
 #[test]
 fn a_callback_may_use_its_timer() {
     for executor in every_executor() {
@@ -433,6 +450,7 @@ fn a_callback_may_use_its_timer() {
     }
 }
 
+/// Promise: any thread, no lock.
 #[test]
 fn a_thread_that_is_ending_may_use_a_timer() {
     struct AtTheEnd(Timer, std::sync::mpsc::Sender<Duration>);

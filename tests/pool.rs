@@ -24,6 +24,7 @@ fn pools_of_two() -> [Executor; 3] {
 /// run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_worker_that_returns_from_other_work_runs_due_timers() {
     for executor in pools_of_two() {
@@ -70,6 +71,7 @@ fn a_worker_that_returns_from_other_work_runs_due_timers() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn busy_workers_wake_no_driver() {
     for executor in pools_of_two() {
@@ -91,6 +93,7 @@ fn busy_workers_wake_no_driver() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_batch_that_starts_late_gets_a_second_worker() {
     for executor in pools_of_two() {
@@ -144,6 +147,7 @@ fn hold_a_lock_during(timer: &Timer, work: impl FnOnce(&Timer, &Arc<Mutex<()>>, 
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn no_callback_runs_inside_one_that_holds_a_lock_across_a_join() {
     for executor in pools_of_two() {
@@ -185,6 +189,7 @@ fn schedule_four_that_lock(timer: &Timer, lock: &Arc<Mutex<()>>, sender: &Sender
 }
 
 /// The callback waits inside rayon for the threads of another pool.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn no_callback_runs_inside_one_that_waits_for_another_pool() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -197,6 +202,7 @@ fn no_callback_runs_inside_one_that_waits_for_another_pool() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_borrowed_pool_runs_callbacks_work_on_all_its_threads() {
     for executor in pools_of_two().into_iter().skip(1) {
@@ -232,6 +238,7 @@ fn a_borrowed_pool_runs_callbacks_work_on_all_its_threads() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn rayon_works_inside_callbacks_on_one_thread() {
     let timer = Timer::builder().shards(1).executor(Executor::Pool { threads: 2 }).build().unwrap();
@@ -256,6 +263,7 @@ fn rayon_works_inside_callbacks_on_one_thread() {
 }
 
 /// A pool of one thread, without extra ones, runs both callbacks. The second waits for what the first has spawned.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn spawned_work_does_not_wait_for_a_later_callback() {
     let timer =
@@ -280,6 +288,7 @@ fn spawned_work_does_not_wait_for_a_later_callback() {
     }
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn an_idle_pool_sleeps_beside_a_blocked_callback() {
     let name = "pool-idle";
@@ -443,6 +452,7 @@ fn a_panic_of_work_that_a_callback_has_spawned_goes_to_the_hook() {
 
 /// The callback itself shuts the timer down or drops its last clone, or a shutdown has a limit, or it is called in the
 /// work that another callback has given to rayon.
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_callback_may_use_rayon_after_a_shutdown_that_did_not_wait_for_it() {
     type End = fn(Timer);

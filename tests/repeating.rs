@@ -114,6 +114,7 @@ fn a_fixed_delay_in_virtual_time() {
     assert_eq!(received(&reported), secs([1, 5, 9, 13]));
 }
 
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_fixed_delay_of_zero_runs_again_at_once_and_starves_no_other_timer() {
     for executor in every_executor() {
@@ -204,6 +205,7 @@ fn a_recurring_callback_whose_first_deadline_has_passed_runs_at_once() {
     }
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_repeating_callback_that_panics_is_ended() {
     for executor in every_executor() {
@@ -240,6 +242,7 @@ fn a_repeating_callback_that_panics_is_ended() {
     }
 }
 
+/// Promise: repeating runs never overlap.
 #[test]
 fn a_repeating_callback_never_overlaps_itself() {
     let timer = Timer::builder().executor(Executor::Pool { threads: 4 }).build().unwrap();
@@ -286,6 +289,7 @@ fn a_cancel_from_outside_stops_further_runs() {
     assert_eq!((stats.fired, stats.completed, stats.cancelled, stats.pending), (3, 0, 1, 0));
 }
 
+/// Promise: repeating runs never overlap.
 #[test]
 fn a_cancel_during_a_run_lets_it_complete() {
     for executor in every_executor() {
@@ -543,6 +547,7 @@ fn recurring_with_own_handle(
 }
 
 /// A producer that resets the timer need not schedule another one.
+/// Promise: repeating runs never overlap.
 #[test]
 fn a_reset_during_the_run_of_a_recurring_timer_wins_over_its_none() {
     for executor in every_executor() {
@@ -577,6 +582,7 @@ fn a_reset_during_the_run_of_a_recurring_timer_wins_over_its_none() {
     }
 }
 
+/// Promise: repeating runs never overlap.
 #[test]
 fn a_panic_of_a_recurring_callback_wins_over_a_reset_during_the_run() {
     for executor in every_executor() {
@@ -752,6 +758,7 @@ fn a_repeating_timer_runs_on_after_its_handle_is_dropped() {
     assert_eq!(timer.stats().fired, 400);
 }
 
+/// Promise: repeating runs never overlap.
 #[test]
 fn cancel_and_wait_against_short_runs() {
     let timer = Timer::builder().tick(Duration::from_micros(20)).build().unwrap();

@@ -193,6 +193,7 @@ fn a_run_that_panics_is_reported_without_the_time_of_the_panic_hook() {
     assert_eq!((received(&reports).len(), timer.stats().fired, timer.stats().panicked), (0, 2, 2));
 }
 
+/// Promise: panics stay inside.
 #[test]
 fn a_hook_that_panics_is_reported_and_ends_no_timer() {
     for executor in every_executor() {
@@ -235,6 +236,7 @@ fn a_hook_that_panics_is_reported_and_ends_no_timer() {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn waiting_for_a_run_includes_its_hook() {
     let waits: [fn(&Timer, &TimerHandle); 2] =
@@ -308,6 +310,7 @@ fn assert_acts(what: &str, act: Act, of_once: &str, of_repeating: &str) {
     }
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_hook_may_cancel_its_timer_and_wait() {
     let cancels = |_: &WeakTimer, handle: &TimerHandle| format!("{}", handle.cancel_and_wait());
@@ -336,6 +339,7 @@ fn a_hook_may_schedule() {
     assert_acts("schedule", schedules, "true true", "true true");
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_hook_may_shut_the_timer_down() {
     let shuts_down = |timer: &WeakTimer, _: &TimerHandle| {
@@ -346,6 +350,7 @@ fn a_hook_may_shut_the_timer_down() {
     assert_acts("shutdown", shuts_down, "1 0", "1 0");
 }
 
+/// Promise: the shutdown loses nothing.
 #[test]
 fn a_hook_may_drop_the_last_timer() {
     for executor in every_executor() {

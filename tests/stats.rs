@@ -110,6 +110,7 @@ fn stats_have_a_part_for_each_shard_and_threads_spread_over_shards() {
     assert_balanced(&timer);
 }
 
+/// Promise: counts are exact.
 #[test]
 fn a_thread_that_sees_the_end_of_a_timer_sees_its_run() {
     for _ in 0..300 {
@@ -122,6 +123,7 @@ fn a_thread_that_sees_the_end_of_a_timer_sees_its_run() {
     }
 }
 
+/// Promise: counts are exact.
 #[test]
 fn counts_outlive_their_threads() {
     let timer = Timer::builder().shards(2).build().unwrap();
@@ -271,6 +273,7 @@ fn every_run_of_a_repeating_timer_is_one_sample() {
     assert_eq!((stats.fired, stats.lateness.count()), (100, 100));
 }
 
+/// Promise: counts are exact.
 #[test]
 fn the_counters_balance_during_concurrent_updates() {
     let timer = Timer::builder().tick(Duration::from_micros(50)).shards(2).build().unwrap();
@@ -382,6 +385,7 @@ fn churn(timer: &Timer, ring: &mut [Option<TimerHandle>], pairs: usize, delay: i
     }
 }
 
+/// Promise: any thread, no lock.
 #[test]
 fn timeouts_in_a_steady_state_enqueue_nothing() {
     let timer = Timer::builder().shards(1).build().unwrap();

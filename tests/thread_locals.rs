@@ -284,6 +284,7 @@ fn the_last_clone_is_dropped_in_a_destructor_and_then_its_handles() {
 }
 
 /// The drop of the last handle frees the shard, and so the hooks.
+/// Promise: panics stay inside.
 #[test]
 fn a_destructor_may_drop_hooks_that_panic() {
     let (on_panic, on_slow) = (Bomb, Bomb);

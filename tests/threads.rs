@@ -121,6 +121,7 @@ fn run_by(count: usize) -> (Timer, Arc<RoundRobin>, Vec<JoinHandle<()>>) {
     (timer, executor, joins)
 }
 
+/// Promise: counts are exact.
 #[test]
 fn first_and_last_use_cost_the_same_beside_any_number_of_threads() {
     alone(|| {
@@ -141,6 +142,7 @@ fn first_and_last_use_cost_the_same_beside_any_number_of_threads() {
     });
 }
 
+/// Promise: counts are exact.
 #[test]
 fn the_memory_of_a_peak_of_threads_is_freed() {
     const THREADS: usize = 300;

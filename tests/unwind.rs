@@ -31,6 +31,7 @@ const _: () = {
     holds::<Stats>();
 };
 
+/// Promise: panics stay inside.
 #[test]
 fn a_timer_can_be_used_inside_and_after_a_caught_panic() {
     let (timer, clock) = in_virtual_time();

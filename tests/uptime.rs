@@ -1,5 +1,7 @@
 //! Long uptimes: time jumps to ticks at which counters of other timers have wrapped, and to its end, with
 //! timers pending across the jump and scheduled after it. For ticks and wheels of many sizes.
+//!
+//! Promise: far future.
 #![cfg(feature = "std")]
 
 mod common;

@@ -439,6 +439,7 @@ fn a_shutdown_inside_a_callback_ends_the_advance() {
     }
 }
 
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_is_that_of_the_earliest_pending_timer() {
     let clock = ManualClock::new();
@@ -470,6 +471,7 @@ fn the_next_deadline_is_that_of_the_earliest_pending_timer() {
     assert_eq!(clock.next_deadline(), None);
 }
 
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_may_be_that_of_a_future() {
     let (timer, clock) = in_virtual_time();
@@ -501,6 +503,7 @@ fn the_next_deadline_may_be_that_of_a_value() {
 }
 
 /// Zero delays run first: they are no stop of their own, and neither are those that they schedule.
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn what_is_due_runs_before_the_clock_advances_to_the_next_deadline() {
     for executor in every_executor() {
@@ -531,6 +534,7 @@ fn what_is_due_runs_before_the_clock_advances_to_the_next_deadline() {
 }
 
 /// A repeating timer has no next deadline during its run, unless a reset gives it one.
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_can_be_asked_for_inside_a_callback() {
     for executor in every_executor() {
@@ -629,6 +633,7 @@ fn an_advance_to_the_next_deadline_inside_a_callback_panics() {
 
 /// A random program on several timers, whose deadlines a list in the test has, too. Deadlines are on any level of the
 /// wheel, and most timers are reset or cancelled.
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_is_exact() {
     for seed in 0..20 {
@@ -674,6 +679,7 @@ fn the_next_deadline_is_exact() {
     }
 }
 
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_is_exact_at_any_uptime() {
     for uptime in [1 << 30, 1 << 36, 1 << 47, END - 5] {
@@ -690,6 +696,7 @@ fn the_next_deadline_is_exact_at_any_uptime() {
 }
 
 /// What is read belongs to other threads, whose timers it must not disturb.
+/// Promise: the next deadline of a manual clock.
 #[test]
 fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
     let (builder, clock) = on_manual_clock();
@@ -723,6 +730,7 @@ fn the_next_deadline_can_be_asked_for_while_other_threads_use_the_timer() {
 
 /// The limit passes by the real clock, as nothing advances the virtual one; the `advance` goes on waiting for the
 /// callback.
+/// Promise: a shutdown with a limit.
 #[test]
 fn a_shutdown_with_a_limit_does_not_wait_for_an_advance() {
     let (builder, clock) = on_manual_clock();
@@ -821,6 +829,7 @@ fn ticks(number: u64) -> Duration {
 /// The last tick of virtual time.
 const END: u64 = 1 << 48;
 
+/// Promise: far future.
 #[test]
 fn timers_fire_at_any_uptime() {
     let uptimes = [(1 << 30) - 1, 1 << 30, 1 << 32, 1 << 36, (1 << 47) - 1, END - 6000];
@@ -872,6 +881,7 @@ fn a_jump_costs_only_what_its_due_timers_cost() {
     assert_eq!(timer.stats().completed, 50);
 }
 
+/// Promise: never early.
 #[test]
 fn deadlines_near_the_last_tick_are_not_early() {
     let (timer, clock) = in_virtual_time();
@@ -907,6 +917,7 @@ fn an_advance_beyond_the_end_of_virtual_time_panics() {
     drop(later);
 }
 
+/// Promise: far future.
 #[test]
 fn a_timer_that_is_never_due_does_not_fire_at_the_last_tick() {
     let (timer, clock) = in_virtual_time();

@@ -1,4 +1,6 @@
 //! Wakers that panic, block, or shut the timer down while they are cloned, called or dropped.
+//!
+//! Promise: panics stay inside.
 #![cfg(feature = "std")]
 
 mod common;
@@ -146,6 +148,7 @@ fn pops(task: &Arc<Task>, queue: &DelayQueue<u32>) -> Option<u32> {
     }
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_panic_in_the_drop_of_a_consumers_waker_loses_no_value() {
     let (timer, clock, panics) = reporting();
@@ -166,6 +169,7 @@ fn a_panic_in_the_drop_of_a_consumers_waker_loses_no_value() {
     assert_eq!((panics.load(Ordering::SeqCst), timer.stats().panicked, Arc::strong_count(&odd)), (3, 3, 1));
 }
 
+/// Promise: delay queues.
 #[test]
 fn a_consumers_waker_may_use_the_queue_when_it_is_dropped() {
     let popped = in_time("the poll returns", || {
@@ -362,6 +366,7 @@ fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
 }
 
 /// Without folded shards, each shard has a thread of its own. One thread drives all folded ones.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_waker_that_blocks_delays_what_its_thread_drives_until_it_returns() {
     for (executor, is_folded) in [(Executor::Inline, false), (Executor::Pool { threads: 1 }, true)] {
@@ -426,6 +431,7 @@ fn a_waker_and_a_callback_of_one_turn_may_wait_for_each_other() {
 }
 
 /// The thread of the second shard calls the waker that blocks. The leader checks the pool.
+/// Promise: no starvation by a neighbour.
 #[test]
 fn a_waker_that_blocks_delays_no_callback_of_another_pinned_shard() {
     for _ in 0..3 {

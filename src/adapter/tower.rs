@@ -1,8 +1,8 @@
 //! Timeouts for tower services, such as those of axum and tonic.
 //!
-//! [axum.md] has a complete program.
+//! [servers.md] has a complete program.
 //!
-//! [axum.md]: crate::guide::axum
+//! [servers.md]: crate::guide::servers
 
 use std::error::Error;
 use std::future::Future;
@@ -73,7 +73,7 @@ impl TimeoutLayer {
     /// Creates a layer whose services ask `limit` how long each request may take, before they call the inner service.
     ///
     /// A limit of zero ends a call that is not ready at its first poll. One too long to represent is none, and
-    /// [`Duration::MAX`] says so. A panic of `limit` is one of the call. [tonic.md] takes the limit from a header.
+    /// [`Duration::MAX`] says so. A panic of `limit` is one of the call. [servers.md] takes the limit from a header.
     ///
     /// ```
     /// use corewheel::{Timer, tower::TimeoutLayer};
@@ -88,7 +88,7 @@ impl TimeoutLayer {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     ///
-    /// [tonic.md]: crate::guide::tonic
+    /// [servers.md]: crate::guide::servers#tonic
     pub fn with<Request, F: Fn(&Request) -> Duration + Clone>(timer: Timer, limit: F) -> TimeoutLayer<F> {
         TimeoutLayer { timer, limit }
     }

@@ -25,7 +25,6 @@ pages! {
     faq = "faq.md";
     promises = "promises.md";
     delay_queue = "embedding/delay-queue.md";
-    game_loop = "embedding/game-loop.md";
     threads = "embedding/threads.md";
 }
 pages! {
@@ -34,15 +33,11 @@ pages! {
 // Those of the others need more libraries: `tests/adapters` and `tests/recipes` run them.
 #[cfg(not(doctest))]
 pages! {
-    axum = "embedding/axum.md";
-    hyper = "embedding/hyper.md";
-    io_uring = "embedding/io-uring.md";
+    event_loops = "embedding/event-loops.md";
     migration = "migration.md";
-    mio = "embedding/mio.md";
     observability = "observability.md";
     quinn = "embedding/quinn.md";
     recipes = "embedding/recipes.md";
+    servers = "embedding/servers.md";
     tokio = "embedding/tokio.md";
-    tokio_tests = "embedding/tokio-tests.md";
-    tonic = "embedding/tonic.md";
 }

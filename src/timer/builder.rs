@@ -406,7 +406,7 @@ impl Builder {
     /// [`corewheel::time`](crate::time) use.
     ///
     /// Call it early, because the first use of either starts that timer with the default settings. With a
-    /// [`ManualClock`], a test runs code that is written for `corewheel::time` [in virtual time][tokio-tests.md]. As with
+    /// [`ManualClock`], a test runs code that is written for `corewheel::time` [in virtual time][tokio.md]. As with
     /// [`Timer::global`], no drop shuts the service down. Takes as long as [`build`](Self::build). If another thread starts
     /// the global timer at the same time, waits for that.
     ///
@@ -429,7 +429,7 @@ impl Builder {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     ///
-    /// [tokio-tests.md]: crate::guide::tokio_tests#code-that-calls-corewheeltime
+    /// [tokio.md]: crate::guide::tokio#code-that-calls-corewheeltime
     pub fn build_global(self) -> Result<&'static Timer, BuildError> {
         Timer::set_global(|| self.build())
     }

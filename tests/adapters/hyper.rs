@@ -181,6 +181,7 @@ fn a_reset_of_another_timers_sleep_moves_it_to_the_timer_that_resets() {
     assert!(sleep.is_shutdown() && !sleep.is_elapsed(), "the next poll is not ready");
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_shutdown_completes_no_sleep_of_hyper() {
     let (timer, clock) = in_virtual_time();
@@ -216,6 +217,7 @@ fn a_shutdown_completes_no_sleep_of_hyper() {
 }
 
 /// A pool with an idle connection leaves the thread to other tasks, and the client still works.
+/// Promise: after the shutdown.
 #[test]
 fn after_a_shutdown_a_connection_pool_does_not_block_its_thread() {
     const IDLE: Duration = Duration::from_secs(5);
@@ -249,6 +251,7 @@ fn after_a_shutdown_a_connection_pool_does_not_block_its_thread() {
     });
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
     let timer = Timer::new().unwrap();
@@ -287,6 +290,7 @@ fn after_a_shutdown_a_server_waits_for_headers_without_a_timeout() {
 }
 
 /// Without the shutdown, this server would ping its client.
+/// Promise: after the shutdown.
 #[test]
 fn after_a_shutdown_a_server_sends_no_pings() {
     let timer = Timer::new().unwrap();

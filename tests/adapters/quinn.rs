@@ -82,6 +82,7 @@ fn a_connection_uses_the_timer_and_times_out() {
     eventually("the timers of the endpoints have ended", || timer.is_empty() && of_server.is_empty());
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn after_a_shutdown_connections_go_on_without_timeouts() {
     // Everything runs on this thread.
@@ -122,6 +123,7 @@ fn after_a_shutdown_connections_go_on_without_timeouts() {
     assert_balanced(&timer);
 }
 
+/// Promise: after the shutdown.
 #[test]
 fn a_shutdown_completes_no_timer_of_quinn() {
     use quinn::Runtime as _;

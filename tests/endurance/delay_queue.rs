@@ -142,6 +142,7 @@ impl Storm {
     }
 }
 
+/// Promise: delay queues.
 #[test]
 fn each_value_comes_out_in_exactly_one_way() {
     for round in 0..6_u64 {
@@ -185,6 +186,7 @@ fn each_value_comes_out_in_exactly_one_way() {
     }
 }
 
+/// Promise: delay queues.
 #[test]
 fn the_memory_of_a_burst_of_values_comes_back() {
     // In a process of its own, whose memory no other test uses.

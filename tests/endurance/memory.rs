@@ -83,6 +83,7 @@ fn assert_reuse(timer: &Timer, delay: Duration) {
     assert_growth_is_small(after_one);
 }
 
+/// Promise: memory comes back.
 #[test]
 fn the_memory_of_cancelled_timers_is_reused_whatever_their_deadline() {
     alone(|| {
@@ -202,6 +203,7 @@ fn assert_returned_to_the_system(timer: &Timer, pass_time: impl Fn()) {
     });
 }
 
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_memory_of_a_burst_is_returned_to_the_system() {
@@ -249,6 +251,7 @@ fn the_memory_of_a_burst_is_returned_when_a_driver_is_dropped() {
 }
 
 /// Many threads end a burst, each timers of every shard. When the threads end, what is left in their caches keeps no page.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
@@ -291,6 +294,7 @@ fn the_memory_of_a_burst_that_many_threads_end_is_returned() {
 }
 
 /// As before, but the threads live on. Each keeps entries of its home, and a few of each other shard.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_memory_of_a_burst_that_idle_threads_have_ended_is_returned() {
@@ -338,6 +342,7 @@ fn the_memory_of_a_burst_that_idle_threads_have_ended_is_returned() {
 }
 
 /// Each timer is alone in its page of slots.
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_slots_of_a_burst_are_returned() {
@@ -399,12 +404,14 @@ fn assert_survivors_are_compacted(percent: usize) {
     assert_eq!(timer.len(), survivors.len());
 }
 
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_memory_of_a_burst_is_returned_as_its_survivors_are_replaced() {
     alone(|| [1, 5].into_iter().for_each(assert_survivors_are_compacted));
 }
 
+/// Promise: memory comes back.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_shutdown_does_not_reclaim_returned_memory() {

@@ -212,6 +212,7 @@ fn a_storm_of_eight_threads_accounts_for_every_timer() {
     assert!(number > 10_000, "only {number} timers");
 }
 
+/// Promise: no timer is forgotten.
 #[test]
 fn four_threads_lose_none_of_a_million_timers() {
     const THREADS: usize = 4;

@@ -163,6 +163,7 @@ fn an_earlier_tick_does_nothing() {
 }
 
 /// Other timing wheels lost the near timer at these ticks.
+/// Promise: far future.
 #[test]
 fn a_far_and_a_near_timer_expire_at_the_edges_of_wide_counters() {
     for edge in [1 << 30, 1 << 32, 1 << 36, 1 << 48, u64::MAX / 2, u64::MAX - 2000] {

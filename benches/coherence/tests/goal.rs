@@ -44,6 +44,7 @@ fn assert_none(workload: &str) {
     }
 }
 
+/// Promise: any thread, no lock.
 #[test]
 fn a_pair_in_the_steady_state_transfers_no_line() {
     assert_none("w1");

@@ -1,6 +1,8 @@
 //! Explores an intake with more timers than the driver collects in a turn, against threads that use these timers.
 //!
 //! Invariant: each timer runs, is cancelled or is handed back, once.
+//!
+//! Promise: the shutdown loses nothing.
 
 use super::{Fixture, Handle, explore};
 use crate::engine::entry::CLOSED;

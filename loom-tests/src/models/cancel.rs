@@ -2,6 +2,8 @@
 //!
 //! Invariant: either the cancel or the run ends the timer. The callback is dropped once, and the entry becomes free
 //! once.
+//!
+//! Promise: exactly once.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -1,6 +1,8 @@
 //! Explores a thread that reads what is pending, while others end that timer and use the entry for the next.
 //!
 //! Invariant: the reader finds a timer with its own name and deadline, or none.
+//!
+//! Promise: exactly once.
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, Entry};

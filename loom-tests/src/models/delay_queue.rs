@@ -2,6 +2,8 @@
 //!
 //! Invariant: each value comes out once, a value that is due wakes a consumer, and a closed queue ends when all its values
 //! have come out.
+//!
+//! Promise: delay queues.
 
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Wake, Waker};

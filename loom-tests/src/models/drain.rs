@@ -1,6 +1,8 @@
 //! Explores a cancel, and a cache that gives back its entries, while the driver drains the same entry or cascades it.
 //!
 //! Invariant: the callback does not run, it is dropped once, and the entry becomes free once.
+//!
+//! Promise: exactly once.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -4,6 +4,8 @@
 //! `OPENED` to `NOW` before a timer is set, at any moment of the driver's rounds.
 //!
 //! Invariant: such a timer runs.
+//!
+//! Promise: due now.
 
 use std::mem;
 

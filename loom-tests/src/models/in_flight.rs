@@ -6,6 +6,8 @@
 //! then wake the driver.
 //!
 //! Invariant: the driver wakes for the earliest deadline, each timer ends once, and each entry becomes free once.
+//!
+//! Promise: no timer is forgotten.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -1,6 +1,8 @@
 //! Explores a repeating timer: a cancel or a reset against the next run, and threads that wait for a run.
 //!
 //! Invariant: no run begins after a successful cancel, a wait ends with its own run, and the closure is dropped once.
+//!
+//! Promise: repeating runs never overlap.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -5,6 +5,8 @@
 //!
 //! Invariant: no push is missed by a loop that sleeps until its waker is called. After each answer, callers call the
 //! waker at most once. Each waker is dropped once, and its memory is used by one thread at a time.
+//!
+//! Promise: no timer is forgotten.
 
 use super::explore;
 use crate::engine::alarm::{AWAKE, Alarms, Sleeps};

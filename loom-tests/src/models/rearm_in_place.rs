@@ -1,6 +1,8 @@
 //! Explores a cached entry that is armed again in place, against the driver that reaches it.
 //!
 //! Invariant: the second timer runs once, at its deadline, and the entry becomes free once.
+//!
+//! Promise: exactly once; memory comes back.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

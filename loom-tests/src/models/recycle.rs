@@ -1,6 +1,8 @@
 //! Explores a cache that takes entries from the depot, against one that gives entries back.
 //!
 //! Invariant: no ABA, and no entry is handed out twice.
+//!
+//! Promise: exactly once; memory comes back.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};

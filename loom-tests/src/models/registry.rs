@@ -4,6 +4,8 @@
 //! Invariant: a reader counts each event once, and uses no freed memory.
 //!
 //! Explored only with `--cfg crossbeam_loom`, without which crossbeam-epoch does not use loom.
+//!
+//! Promise: counts are exact.
 
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};

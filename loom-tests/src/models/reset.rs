@@ -1,6 +1,8 @@
 //! Explores resets, to earlier and later deadlines, against fire.
 //!
 //! Invariant: the timer runs once, at the deadline that was in force.
+//!
+//! Promise: never early.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

@@ -5,6 +5,8 @@
 //!
 //! Invariant: each push is handled, by one thread or the other, and a turn is made by one thread at a time. A close
 //! ends all threads, and the loop.
+//!
+//! Promise: no timer is forgotten.
 
 use super::explore;
 use crate::engine::alarm::AWAKE;

@@ -3,6 +3,8 @@
 //! Invariant: each accepted timer fires, is cancelled or is handed back, once. No callback starts after the close.
 //!
 //! The models `shutdown_inside`, `shutdown_memory` and `shutdown_sleep` explore other parts of a shutdown.
+//!
+//! Promise: the shutdown loses nothing; a shutdown with a limit.
 
 use super::{Fixture, explore};
 use crate::engine::entry::RUNNING;

@@ -1,6 +1,8 @@
 //! Explores a shutdown inside a callback.
 //!
 //! Invariant: the shutdown waits for all callbacks but its own, whose timer it also ends.
+//!
+//! Promise: the shutdown loses nothing; a shutdown with a limit.
 
 use super::{Fixture, explore};
 use crate::engine::entry::{Callback, PeriodicCallback};

@@ -1,6 +1,8 @@
 //! Explores a shutdown against blocks that are retired, and the end of the shard's own memory.
 //!
 //! Invariant: `close` visits every block in use and no retired one, and the last handle frees the shard once.
+//!
+//! Promise: the shutdown loses nothing.
 
 use std::ptr::NonNull;
 

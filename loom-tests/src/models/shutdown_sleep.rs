@@ -2,6 +2,8 @@
 //!
 //! Invariant: a task whose sleep is pending is woken once, no waker is leaked, and one thread drops the last handle of
 //! the shard.
+//!
+//! Promise: the shutdown loses nothing; after the shutdown.
 
 use std::sync::Arc;
 

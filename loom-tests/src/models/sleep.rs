@@ -1,6 +1,8 @@
 //! Explores a push against a drain against a driver that is about to sleep.
 //!
 //! Invariant: the driver wakes for every push, every close, and memory that it must retire.
+//!
+//! Promise: no timer is forgotten; memory comes back.
 
 use super::{Fixture, explore};
 use crate::engine::memory::Cache;

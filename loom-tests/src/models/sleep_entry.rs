@@ -1,6 +1,8 @@
 //! Explores a future's timer against a shutdown, and in a sparse block.
 //!
 //! Invariant: each timer ends once, for one reason; its waker is called or dropped; its entry is released once.
+//!
+//! Promise: exactly once; the shutdown loses nothing; after the shutdown.
 
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! Explores sparse blocks, whose free entries are set aside.
 //!
 //! Invariant: an entry that is set aside is neither lost nor taken twice, whatever happens to its block.
+//!
+//! Promise: memory comes back.
 
 use loom::thread::JoinHandle;
 

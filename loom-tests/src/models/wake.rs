@@ -1,6 +1,8 @@
 //! Explores a future that another task polls, that is reset or that is dropped, against fire.
 //!
 //! Invariant: the task of the last poll is woken once, each timer ends once, and each entry is released once.
+//!
+//! Promise: exactly once.
 
 use std::sync::Arc;
 
@@ -137,6 +139,7 @@ fn reuse_against_fire() {
 }
 
 /// A poll at the deadline ends the sleep, or the driver wakes its task. Then the sleep is reused.
+/// Promise: due now.
 #[test]
 fn a_poll_at_the_deadline_against_fire() {
     explore(|| {
