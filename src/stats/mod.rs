@@ -5,14 +5,11 @@
 //! | `totals`   | [`Stats`] and [`ShardStats`]: the sums that a user reads      |
 //! | `counters` | [`ThreadCounters`]: what one thread has counted in one shard  |
 //! | `lateness` | a histogram of how late runs start                            |
-//! | `counter`  | a number that one thread increments                           |
 
-mod counter;
 mod counters;
 mod lateness;
 mod totals;
 
-pub(crate) use counter::Counter;
-pub(crate) use counters::ThreadCounters;
+pub(crate) use counters::{Counter, ThreadCounters};
 pub use lateness::Lateness;
 pub use totals::{ShardStats, Stats};

@@ -96,6 +96,11 @@ impl Cores {
     fn set_for_this_thread(&self) {}
 }
 
+/// Returns how many threads can run at once, or 1 if the system does not report it.
+pub(crate) fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::thread;

@@ -9,20 +9,16 @@
 //! | `queues`   | the delay queues of a timer, which its shutdown closes            |
 //! | `sleep`    | makes futures                                                     |
 //! | `interval` | `Interval`: ticks for tasks to await, which keep the service alive |
-//! | `periodic` | a callback that runs more than once                               |
-//! | `service`  | the shards behind a timer and its clones: start, use, shutdown    |
-//! | `threads`  | the threads of a service, and how they end                        |
+//! | `service`  | the shards behind a timer and its clones: start, use, shutdown, threads |
 //! | `unfired`  | the timers that a shutdown hands back                             |
 
 mod builder;
 mod census;
 mod interval;
-mod periodic;
 mod queues;
 mod schedule;
 mod service;
 mod sleep;
-mod threads;
 #[expect(clippy::module_inception, reason = "what the room is named after")]
 mod timer;
 mod unfired;

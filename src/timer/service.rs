@@ -28,12 +28,11 @@ use std::io;
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Instant;
 
 use super::builder::{Builder, SLACK};
 use super::queues::OpenQueues;
-use super::threads::Threads;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, Driver, OwnThreadHandle, ShardSet};
@@ -42,7 +41,7 @@ use crate::engine::entry::{CLAIMED, Callback, CallbackKind};
 use crate::engine::gate::Gate;
 use crate::engine::memory::Slab;
 use crate::error::{BuildError, ScheduleErrorKind};
-use crate::executor::{BorrowedPool, Dispatcher, Executor, Pool};
+use crate::executor::{self, BorrowedPool, Dispatcher, Executor, Pool};
 use crate::future::Sleep;
 use crate::shard::{NewTimer, Shard, ShardSettings, SleepEntry, thread_state};
 use crate::stats::Stats;
@@ -306,6 +305,49 @@ impl Drop for Service {
             let what = format!("pending callbacks: {number}, most often `{most}`");
             self.shards[0]
                 .catch_panic(None, false, || eprintln!("corewheel: the drop of the last `Timer` drops {what}"));
+        }
+    }
+}
+
+/// The threads of a service. None are left once a shutdown has taken them.
+#[derive(Default)]
+struct Threads {
+    own: Vec<OwnThreadHandle>,
+    /// What these threads drive, and their executor.
+    shard_set: Option<Arc<ShardSet>>,
+    pool: Option<Arc<Pool>>,
+}
+
+impl Threads {
+    /// Ends the threads; with `wait`, returns when they have ended, or at the instant `until`. Then what callbacks
+    /// have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
+    fn end(mut self, until: Option<Instant>, wait: bool) {
+        let Some(until) = until else { return self.join(wait) };
+        // Inside a callback, no thread that is waited for drops the executor: see the drop of `ShardSet`.
+        let _shard_set = self.shard_set.take_if(|_| call_stack::inside_any());
+        // The standard library cannot join with a timeout, so a thread joins. If it cannot be started, its closure is
+        // dropped here. The threads then end by themselves, because the pool is closed already.
+        let (sender, ended) = mpsc::channel();
+        let join = move || {
+            self.join(wait);
+            // An error: the shutdown no longer waits.
+            let _ = sender.send(());
+        };
+        if let (Ok(joiner), true) = (executor::spawn("corewheel-shutdown".to_owned(), join), wait) {
+            let left = until.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(left).is_ok() {
+                executor::join(joiner);
+            }
+        }
+    }
+
+    /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
+    fn join(self, wait: bool) {
+        if wait {
+            self.own.into_iter().for_each(OwnThreadHandle::join);
+            if let Some(pool) = self.pool {
+                pool.stop();
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ mod error;
 #[allow(dead_code, missing_docs, unused_imports)]
 mod executor;
 #[allow(dead_code, unexpected_cfgs, unused_imports)]
-#[path = "../../../src/future/mod.rs"]
+#[path = "../../../src/future.rs"]
 mod future;
 #[allow(dead_code, unexpected_cfgs)]
 #[path = "../../../src/handle.rs"]
