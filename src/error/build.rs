@@ -2,12 +2,13 @@
 
 use core::error::Error;
 use core::fmt;
+use core::time::Duration;
 #[cfg(feature = "std")]
-use {core::time::Duration, std::io};
+use std::io;
 
 /// The error of [`Wheel::with_levels`](crate::Wheel::with_levels) and of [`Builder::build`](crate::Builder::build).
 ///
-/// Its message says what to change. Without the feature `std` it has only the variants of a wheel.
+/// Its message says what to change. Without the feature `std`, only the variants of a wheel occur.
 ///
 /// ```
 /// use corewheel::{BuildError, Wheel};
@@ -20,13 +21,10 @@ use {core::time::Duration, std::io};
 #[non_exhaustive]
 pub enum BuildError {
     /// The [tick](crate::Builder::tick) is shorter than 1 µs.
-    #[cfg(feature = "std")]
     TickTooShort(Duration),
     /// The number of [shards](crate::Builder::shards) is 0.
-    #[cfg(feature = "std")]
     NoShards,
     /// The number of [shards](crate::Builder::shards) is over 65,536.
-    #[cfg(feature = "std")]
     TooManyShards(usize),
     /// The list of slots per [level](crate::Wheel::with_levels) is empty.
     NoLevels,
@@ -45,10 +43,8 @@ pub enum BuildError {
         slots: usize,
     },
     /// [`Executor::Pool`](crate::Executor::Pool) has no threads.
-    #[cfg(feature = "std")]
     NoPoolThreads,
     /// The [thread name](crate::Builder::thread_name) contains a NUL character, here with it.
-    #[cfg(feature = "std")]
     NulInThreadName(alloc::string::String),
     /// The system refused a thread, with this error. Threads that were started before it have ended again.
     #[cfg(feature = "std")]
@@ -58,18 +54,14 @@ pub enum BuildError {
     #[cfg(feature = "std")]
     OutOfMemory(io::Error),
     /// The timer of the whole process exists already: see [`Builder::build_global`](crate::Builder::build_global).
-    #[cfg(feature = "std")]
     GlobalExists,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            #[cfg(feature = "std")]
             Self::TickTooShort(tick) => write!(f, "a tick of {tick:?} is too short: give `tick` at least 1µs"),
-            #[cfg(feature = "std")]
             Self::NoShards => f.write_str("no shards: give `shards` at least 1"),
-            #[cfg(feature = "std")]
             Self::TooManyShards(shards) => write!(f, "{shards} shards are too many: give `shards` at most 65536"),
             Self::NoLevels => f.write_str("no levels: give the wheel the slots of at least one level"),
             Self::TooFewSlots { level, slots } => {
@@ -78,11 +70,9 @@ impl fmt::Display for BuildError {
             Self::TooManySlots { level, slots } => {
                 write!(f, "level {level} has {slots} slots: give every level at most 16777216 (2^24)")
             }
-            #[cfg(feature = "std")]
             Self::NoPoolThreads => {
                 f.write_str("a pool of no threads: give `Executor::Pool` at least 1, or use `Executor::Inline`")
             }
-            #[cfg(feature = "std")]
             Self::NulInThreadName(name) => {
                 write!(f, "the thread name {name:?} contains a NUL character: give `thread_name` one without")
             }
@@ -96,7 +86,6 @@ impl fmt::Display for BuildError {
                 "no memory for the shards or the pool: raise the limit on memory, \
                  or ask for fewer shards and pool threads",
             ),
-            #[cfg(feature = "std")]
             Self::GlobalExists => f.write_str(
                 "the global timer exists already: call `build_global` once, before any use of `Timer::global` or \
                  `corewheel::time`",
