@@ -68,7 +68,7 @@ const TURN: u64 = 1 << 32;
 /// The seat of a shard.
 pub(crate) struct Seat {
     word: AtomicU64,
-    /// Where the driver lies while the seat is free. `None` in the end: the shard is closed.
+    /// Where the driver lies while the seat is free. The seat of a closed shard stays taken.
     driver: UnsafeCell<Option<Box<ShardDriver>>>,
 }
 
@@ -79,7 +79,8 @@ struct SeatState(u64);
 // SAFETY: only the thread that has taken the seat uses the cell, and the word hands it on: see `take_seat`.
 unsafe impl Sync for Seat {}
 
-/// A seat that the thread has taken. The thread must [put it back](Self::put_back), unless the shard is closed.
+/// A seat that the thread has taken. The thread must [put it back](Self::put_back), unless the shard is closed: a drop ends
+/// the driver.
 pub(crate) struct Seated<'a> {
     wakeup: &'a DriverWakeup,
     pub(crate) driver: Box<ShardDriver>,

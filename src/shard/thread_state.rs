@@ -123,10 +123,10 @@ impl ThreadState {
         }
     }
 
-    fn new(shard: &Shard, home_of: u64, ends: bool) -> Box<Self> {
+    fn new(shard: &Shard, wanted: Wanted, ends: bool) -> Box<Self> {
         let (weak, listed) = (shard.this.clone(), shard.registry.register());
         let shard = NonNull::new(weak.as_ptr().cast_mut()).expect("a pointer into an allocation");
-        Box::new(Self { shard, home_of, weak, listed, ends, cache: Cache::new() })
+        Box::new(Self { shard, home_of: wanted.service(), weak, listed, ends, cache: Cache::new() })
     }
 }
 
@@ -182,22 +182,44 @@ fn give_if_alive(weak: &Weak<Shard>, magazine: &[u32]) {
     }
 }
 
+/// Which of a thread's states a call needs.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Of(NonNull<Shard>),
+    HomeOf(u64),
+}
+
+impl Wanted {
+    #[inline(always)]
+    fn is(self, shard: NonNull<Shard>, home_of: u64) -> bool {
+        match self {
+            Self::Of(wanted) => shard == wanted,
+            Self::HomeOf(service) => home_of == service,
+        }
+    }
+
+    fn service(self) -> u64 {
+        if let Self::HomeOf(service) = self { service } else { NONE }
+    }
+}
+
 /// Returns the calling thread's state for `shard`, which the caller keeps alive until it releases it by the state.
 #[inline(always)]
 pub(crate) fn of(shard: &Shard) -> Guard {
-    of_match(|found, _| found == shard.into(), NONE, || shard)
+    get(Wanted::Of(shard.into()), || shard)
 }
 
 /// Returns the calling thread's state for its home shard of `service`. The thread's first call chooses that shard by
 /// `choose`; see [`Shard::choose_home`].
 #[inline(always)]
 pub(crate) fn home<'a>(service: u64, choose: impl FnOnce() -> &'a Shard) -> Guard {
-    of_match(|_, home_of| home_of == service, service, choose)
+    get(Wanted::HomeOf(service), choose)
 }
 
 /// Makes `to` the calling thread's only home in the service, whose shards the caller keeps alive.
 pub(crate) fn move_home(service: u64, to: &Shard) {
-    let leave = |states: &mut States| {
+    take_last().into_iter().for_each(store);
+    with_others(|states| {
         let others = states.0.iter_mut().filter(|(shard, of, _)| *of == service && *shard != to.into());
         for (_, home_of, state) in others {
             *home_of = NONE;
@@ -207,8 +229,7 @@ pub(crate) fn move_home(service: u64, to: &Shard) {
                 shard.homes.fetch_sub(1, Ordering::Relaxed);
             }
         }
-    };
-    with_others(take_last(), leave);
+    });
     let enter = || {
         to.homes.fetch_add(1, Ordering::Relaxed);
         to
@@ -216,16 +237,12 @@ pub(crate) fn move_home(service: u64, to: &Shard) {
     drop(home(service, enter));
 }
 
-/// Returns the state that `matches`, which is usually the one used last.
+/// Returns the wanted state, which is usually the one used last.
 #[inline(always)]
-fn of_match<'a>(
-    matches: impl Fn(NonNull<Shard>, u64) -> bool,
-    home_of: u64,
-    choose: impl FnOnce() -> &'a Shard,
-) -> Guard {
+fn get<'a>(wanted: Wanted, choose: impl FnOnce() -> &'a Shard) -> Guard {
     let state = match take_last() {
-        Some(last) if matches(last.shard, last.home_of) => last,
-        last => search(last, matches, home_of, choose),
+        Some(last) if wanted.is(last.shard, last.home_of) => last,
+        last => search(last, wanted, choose),
     };
     Guard(ManuallyDrop::new(state))
 }
@@ -235,58 +252,47 @@ fn take_last() -> Option<Box<ThreadState>> {
     ManuallyDrop::into_inner(LAST.take())
 }
 
-/// Stores the state that a call inside a call used last, or drops one that ends with its call.
-#[cold]
-fn store(state: Box<ThreadState>) {
-    with_others(Some(state), |_| ());
-}
-
-/// Stores `last`, and calls `f` with all states. If these are already dropped, drops `last` and returns `None`.
-fn with_others<R>(mut last: Option<Box<ThreadState>>, f: impl FnOnce(&mut States) -> R) -> Option<R> {
-    // Before the list is borrowed, because this may wake a program's loop, whose waker may come here.
-    if let Some(last) = &mut last {
-        last.give_back();
-    }
-    let visit = |others: &RefCell<States>| {
-        let mut states = others.borrow_mut();
-        states.0.extend(last.map(|last| (last.shard, last.home_of, last)));
-        f(&mut states)
-    };
-    OTHERS.try_with(visit).ok()
-}
-
-/// Stores the state used last, and returns the one that `matches`. If there is none, returns one for the shard that
-/// `choose` returns.
+/// Stores the state used last, and returns the wanted one. If there is none, creates one for the shard that `choose`
+/// returns.
 #[inline(never)]
-fn search<'a>(
-    last: Option<Box<ThreadState>>,
-    matches: impl Fn(NonNull<Shard>, u64) -> bool,
-    home_of: u64,
-    choose: impl FnOnce() -> &'a Shard,
-) -> Box<ThreadState> {
-    with_others(last, |others| take(others, matches)).flatten().unwrap_or_else(|| {
+fn search<'a>(last: Option<Box<ThreadState>>, wanted: Wanted, choose: impl FnOnce() -> &'a Shard) -> Box<ThreadState> {
+    last.into_iter().for_each(store);
+    with_others(|others| others.take(wanted)).flatten().unwrap_or_else(|| {
         let shard = choose();
-        with_others(None, |others| take_or_create(others, shard, home_of))
-            .unwrap_or_else(|| ThreadState::new(shard, home_of, true))
+        with_others(|others| others.take_or_create(shard, wanted))
+            .unwrap_or_else(|| ThreadState::new(shard, wanted, true))
     })
 }
 
-fn take(states: &mut States, matches: impl Fn(NonNull<Shard>, u64) -> bool) -> Option<Box<ThreadState>> {
-    let index = states.0.iter().position(|&(shard, home_of, _)| matches(shard, home_of))?;
-    Some(states.0.swap_remove(index).2)
+/// Stores the state that was used last. Drops one that ends with its call.
+#[cold]
+fn store(mut state: Box<ThreadState>) {
+    // Before the list is borrowed, because this may wake a program's loop, whose waker may come here.
+    state.give_back();
+    with_others(|others| others.0.push((state.shard, state.home_of, state)));
 }
 
-/// Returns the state for `shard`, which it creates if there is none. Makes the shard the home for `home_of`. Drops the
-/// states of shards that are gone, which runs no foreign code.
-#[cold]
-fn take_or_create(states: &mut States, shard: &Shard, home_of: u64) -> Box<ThreadState> {
-    states.0.retain(|(.., state)| state.weak.strong_count() > 0);
-    match take(states, |found, _| found == shard.into()) {
-        Some(mut state) => {
-            state.home_of = home_of;
-            state
-        }
-        None => ThreadState::new(shard, home_of, false),
+/// Calls `f` with all other states, unless they are already dropped.
+fn with_others<R>(f: impl FnOnce(&mut States) -> R) -> Option<R> {
+    OTHERS.try_with(|others| f(&mut others.borrow_mut())).ok()
+}
+
+impl States {
+    fn take(&mut self, wanted: Wanted) -> Option<Box<ThreadState>> {
+        let index = self.0.iter().position(|&(shard, home_of, _)| wanted.is(shard, home_of))?;
+        Some(self.0.swap_remove(index).2)
+    }
+
+    /// Returns the state for `shard`, which it creates if there is none. Makes the shard the wanted home. Drops the states
+    /// of shards that are gone, which runs no foreign code.
+    #[cold]
+    fn take_or_create(&mut self, shard: &Shard, wanted: Wanted) -> Box<ThreadState> {
+        self.0.retain(|(.., state)| state.weak.strong_count() > 0);
+        let Some(mut state) = self.take(Wanted::Of(shard.into())) else {
+            return ThreadState::new(shard, wanted, false);
+        };
+        state.home_of = wanted.service();
+        state
     }
 }
 
