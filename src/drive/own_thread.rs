@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
 
+use super::busyness::Busyness;
 use super::hand_out::{Foreign, HandOut};
-use super::load::Load;
 use super::shard_set::ShardSet;
 use crate::engine::alarm::{AWAKE, LEADER, Sleeps};
 use crate::engine::gate::Gate;
@@ -26,7 +26,7 @@ use crate::shard::thread_state;
 use crate::sync::lock;
 use crate::system::Scheduling;
 
-/// Number of turns of non-urgent work, of some 50 µs each, after which a thread yields its core.
+/// Number of turns of chores, of some 50 µs each, after which a thread yields its core.
 ///
 /// Threads that cancel 10^7 timers on all cores meanwhile take a third less time. There a yield may cost milliseconds,
 /// so a thread does not yield after every turn.
@@ -42,9 +42,9 @@ pub(super) struct OwnThread {
     signal: ExecuteSignal,
     /// Index of the shard that was driven last.
     last: usize,
-    /// Number of turns since the last yield after which only non-urgent work was left.
+    /// Number of turns since the last yield after which only chores were left.
     idle_turns: u32,
-    load: Load,
+    busyness: Busyness,
     gate: Gate,
     sleeps: Sleeps,
 }
@@ -66,7 +66,7 @@ impl OwnThread {
             signal,
             last: 0,
             idle_turns: 0,
-            load: Load::new(),
+            busyness: Busyness::new(),
             gate: shard_set.gate(),
             sleeps: Sleeps::default(),
         }
@@ -94,17 +94,17 @@ impl OwnThread {
     }
 
     /// Makes a turn of each shard of the role that is due, until enough has expired. If nothing has, makes one of each shard
-    /// that has non-urgent work.
+    /// that has chores.
     pub(super) fn make_turns<'a>(&mut self, shard_set: &'a ShardSet) -> HandOut<'a> {
-        if self.number == LEADER && self.load.is_behind() {
+        if self.number == LEADER && self.busyness.is_behind() {
             shard_set.unfold();
         }
         let shards = shard_set.shards_of(self.number);
         let mut expired = HandOut::default();
         while !expired.is_full() {
             let due = self.gate.due_tick(shards[0].ticks.now_tick());
-            let works = expired.len == 0;
-            let Some((seated, is_due)) = seat::take_next(shards, self.number, due, &mut self.last, works) else {
+            let does_chores = expired.len == 0;
+            let Some((seated, is_due)) = seat::take_next(shards, self.number, due, &mut self.last, does_chores) else {
                 break;
             };
             let (shard, needed_at) = (&shards[self.last], seated.needed_at);
@@ -112,9 +112,9 @@ impl OwnThread {
             if is_due && needed_at != AWAKE {
                 self.gate.pass(due, !seated.driver.expired.is_empty());
             }
-            let has_work = seated.driver.has_work;
+            let has_chores = seated.driver.has_chores;
             expired.add(shard, seated);
-            if has_work && expired.len == 0 {
+            if has_chores && expired.len == 0 {
                 self.idle_turns = (self.idle_turns + 1) % YIELD_EVERY;
                 if self.idle_turns == 0 {
                     thread::yield_now();
@@ -153,7 +153,7 @@ impl OwnThread {
             }
             alarm.wake_up(&mut self.sleeps, now);
         }
-        if let Some(share) = self.load.record_sleep(begun) {
+        if let Some(share) = self.busyness.record_sleep(begun) {
             shard_set.balance(self.number, share);
         }
     }

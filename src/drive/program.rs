@@ -123,7 +123,7 @@ impl Driver {
             if !is_due {
                 break;
             }
-            // Once nothing is due, a turn of non-urgent work.
+            // Once nothing is due, a turn of chores.
             is_due = !is_over;
         }
         if opens {

@@ -7,7 +7,7 @@
 //! deadlines. So how many threads are awake follows the work, not the number of shards. The leader also checks the
 //! pool. Foreign code that blocks it, which is a waker, delays all of this until it returns.
 //!
-//! A leader that [is behind](super::load) gives shards that are due to their own threads, one after each batch. Its own
+//! A leader that [is behind](super::busyness) gives shards that are due to their own threads, one after each batch. Its own
 //! shard stays with it. An own thread that has little to do folds its shard again.
 //!
 //! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::batch::TimerBatch;
-use super::load::LOAD_INTERVAL;
+use super::busyness::LOAD_INTERVAL;
 use crate::engine::alarm::{AWAKE, Alarms, LEADER};
 use crate::engine::call_stack;
 use crate::engine::gate::Gate;

@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(super) handles: AtomicI64,
     /// Wakes the threads that wait for the end of a callback.
     run_ended: (Mutex<()>, Condvar),
-    /// Delay in ticks before work that is not urgent wakes the driver.
+    /// Delay in ticks before chores wake the driver.
     lazy_wakeup: u64,
     /// Free entries that are always retained.
     retain_min: usize,
@@ -240,7 +240,7 @@ impl Core {
         }
     }
 
-    /// Wakes the driver for work that is not urgent: for a program's loop, only memory to be given back.
+    /// Wakes the driver for chores: for a program's loop, only memory to be given back.
     #[inline]
     pub(crate) fn wake_lazily(&self) {
         self.wakeup.wake_lazily(self.lazy_wakeup);

@@ -7,11 +7,11 @@
 //! |--------------------|-----------------------------------------|-------------------------------|
 //! | first of a round   | takes the intake, and reads the clock   | makes the turn                |
 //! | of a round         | links what came in, and steps the wheel | the timers that expired leave |
-//! | of non-urgent work | cascades ahead, trims memory            | begins a round, or sleeps     |
+//! | of chores          | cascades ahead, trims memory            | begins a round, or sleeps     |
 //!
 //! A *round* is one reading of the clock and the turns after it: it handles all that has expired by then. At its end the
 //! shard sleeps until its next deadline, and the thread turns to other shards. If none is due, it comes back for the
-//! non-urgent work.
+//! chores.
 //!
 //! # Order
 //!
@@ -54,8 +54,8 @@ pub(crate) struct ShardDriver {
     pub(crate) now: u64,
     /// A round has begun and is not over.
     pub(crate) in_round: bool,
-    /// The shard sleeps, and non-urgent work is left.
-    pub(crate) has_work: bool,
+    /// The shard sleeps, and chores are left.
+    pub(crate) has_chores: bool,
     /// The first of the chain of entries that were taken from the intake and are not linked yet, or `NIL`.
     backlog: u32,
     /// Timers that have left the wheel, and have not left the driver.
@@ -84,7 +84,7 @@ impl ShardDriver {
             now: levels.now(),
             levels,
             in_round: false,
-            has_work: false,
+            has_chores: false,
             backlog: NIL,
             expired: ExpiredEntries::default(),
             free_entries: Cache::new(),
@@ -93,7 +93,7 @@ impl ShardDriver {
         }
     }
 
-    /// Makes a bounded turn: of a round to the tick that `now` returns, or of non-urgent work if nothing `is_due`. Then lets
+    /// Makes a bounded turn: of a round to the tick that `now` returns, or of chores if nothing `is_due`. Then lets
     /// the shard sleep, unless there is more to do.
     pub(crate) fn turn(&mut self, core: &Core, is_due: bool, now: impl FnOnce() -> u64) {
         if is_due && !self.in_round {
@@ -103,17 +103,17 @@ impl ShardDriver {
             self.advance_round(core, now);
             false
         } else {
-            self.work(core)
+            self.do_chores(core)
         };
         self.rest(core, again);
     }
 
-    /// Links what has come in, and does a piece of non-urgent work. What is due by the tick `due` stays here until the next
+    /// Links what has come in, and does a piece of the chores. What is due by the tick `due` stays here until the next
     /// turn of a round, and keeps the shard awake.
     pub(crate) fn take_in(&mut self, core: &Core, due: u64) {
         self.advance_round(core, || due);
-        self.has_work = false;
-        if !self.in_round && !self.work(core) && self.expired.is_empty() {
+        self.has_chores = false;
+        if !self.in_round && !self.do_chores(core) && self.expired.is_empty() {
             self.rest(core, false);
         }
     }
@@ -200,8 +200,8 @@ impl ShardDriver {
         }
     }
 
-    /// Does a bounded piece of non-urgent work. Returns whether more is left.
-    fn work(&mut self, core: &Core) -> bool {
+    /// Does a bounded piece of the chores: what is not urgent. Returns whether more are left.
+    fn do_chores(&mut self, core: &Core) -> bool {
         self.cascade_ahead(core) || self.reclaim(core)
     }
 
@@ -244,8 +244,8 @@ impl ShardDriver {
     }
 
     /// Returns whether there is anything to cascade ahead of time, or to trim.
-    pub(crate) fn has_work(&self, core: &Core) -> bool {
-        self.levels.upcoming().is_some() || self.trim.has_work(core) || self.has_surplus_slots()
+    pub(crate) fn has_chores(&self, core: &Core) -> bool {
+        self.levels.upcoming().is_some() || self.trim.has_chores(core) || self.has_surplus_slots()
     }
 
     /// Returns whether the wheel has become empty since a trim.
@@ -254,17 +254,17 @@ impl ShardDriver {
     }
 
     /// Lets the shard sleep, unless the round goes on, or something has come in. Before that, moves the driver's cache to the
-    /// depot. `again`: the last turn has left non-urgent work.
+    /// depot. `again`: the last turn has left chores.
     fn rest(&mut self, core: &Core, again: bool) {
-        self.has_work = false;
+        self.has_chores = false;
         if self.in_round {
             return;
         }
         core.drain_cache(&mut self.free_entries);
-        let has_work = again || self.has_work(core);
-        let has_new_work = || !has_work && self.has_work(core);
-        let is_idle = || core.intake_is_empty() && !core.is_closing() && !has_new_work();
-        self.has_work = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle) && has_work;
+        let has_chores = again || self.has_chores(core);
+        let has_new_chores = || !has_chores && self.has_chores(core);
+        let is_idle = || core.intake_is_empty() && !core.is_closing() && !has_new_chores();
+        self.has_chores = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle) && has_chores;
     }
 
     /// Returns the tick of the next round: no later than the first deadline. `u64::MAX` if the wheel is empty.

@@ -48,11 +48,11 @@ impl Fixture {
     fn drive(&mut self) {
         loop {
             self.driver.advance_round(&self.core, || 0);
-            if !self.driver.in_round && !self.driver.work(&self.core) {
+            if !self.driver.in_round && !self.driver.do_chores(&self.core) {
                 break;
             }
         }
-        assert!(!self.driver.has_work(&self.core) && self.driver.expired.is_empty());
+        assert!(!self.driver.has_chores(&self.core) && self.driver.expired.is_empty());
     }
 }
 
@@ -174,7 +174,7 @@ fn a_trim_that_the_intake_has_blocked_continues() {
     let Fixture { core, driver, cache } = &mut fixture;
     core.drain_cache(cache);
     while driver.reclaim(core) {}
-    assert!(core.slab.len() >= TIMERS as usize && !driver.has_work(core), "all are in the intake");
+    assert!(core.slab.len() >= TIMERS as usize && !driver.has_chores(core), "all are in the intake");
     fixture.drive();
     assert_eq!(fixture.core.slab.len(), 0);
 }

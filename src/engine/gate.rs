@@ -4,7 +4,7 @@
 //! all that become due within a *slack*. So a thread has one *opening* for each slack, of which [`BURST`] may come early.
 //! This is the generic cell rate algorithm (ITU-T I.371): a token bucket of two words.
 //!
-//! A round that expires nothing, because its timers were cancelled or reset, or for non-urgent work, wakes the thread as
+//! A round that expires nothing, because its timers were cancelled or reset, or for chores, wakes the thread as
 //! well. It costs at most a millisecond of a longer slack, so that such rounds do not use up the openings of timers.
 //!
 //! While the gate is closed, what becomes due waits, and the thread sleeps on: the tick at which the gate opens is the

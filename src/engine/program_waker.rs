@@ -18,7 +18,7 @@ pub(crate) struct ProgramWaker {
     thread: AtomicU64,
     /// A boxed waker, null, or `CALLED`. Threads that arm timers use this alone: they take no lock.
     armed: AtomicPtr<Waker>,
-    /// It was called for work that is not urgent, and the loop has not driven and asked since.
+    /// It was called for chores, and the loop has not driven and asked since.
     was_lazy: AtomicBool,
     /// The waker that was set last.
     waker: Mutex<Option<Waker>>,

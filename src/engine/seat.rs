@@ -14,7 +14,7 @@
 //!
 //! One word says all of this, so each step is one read-modify-write:
 //!
-//! | step        | its role                            | whether it is taken | whether non-urgent work is left | number of turns |
+//! | step        | its role                            | whether it is taken | whether chores are left         | number of turns |
 //! |-------------|-------------------------------------|---------------------|---------------------------------|-----------------|
 //! | take        | must be the caller's                | must be free; taken | cleared                         |                 |
 //! | put back    | *returned*: another may have it now | free                | set by the driver               | one more        |
@@ -58,8 +58,8 @@ use crate::sync::{Arc, AtomicU64, Ordering, UnsafeCell, fence};
 pub(crate) const PROGRAM: u32 = u32::MAX >> 2;
 
 const TAKEN: u64 = 1;
-/// The driver has left non-urgent work.
-const HAS_WORK: u64 = 2;
+/// The driver has left chores.
+const HAS_CHORES: u64 = 2;
 const ROLE_SHIFT: u32 = 2;
 const ROLE: u64 = (PROGRAM as u64) << ROLE_SHIFT;
 /// Unit of the number of turns. It is in the highest bits, so it may overflow.
@@ -149,17 +149,17 @@ impl DriverWakeup {
             return None;
         }
         // Relaxed: `state` has acquired the driver, and the word is still the same, or has only changed its role meanwhile.
-        let after = (before.0 | TAKEN) & !HAS_WORK;
+        let after = (before.0 | TAKEN) & !HAS_CHORES;
         seat.word.compare_exchange(before.0, after, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         // SAFETY: we own the cell, because we have set `TAKEN`, and no thread else until we put the seat back.
         let driver = seat.driver.with_mut(|cell| unsafe { &mut *cell }.take())?;
         Some(Seated { wakeup: self, driver, role, needed_at: self.set_awake() })
     }
 
-    /// Returns the tick by which the shard needs its driver. One with non-urgent work is due: the work may have come since
+    /// Returns the tick by which the shard needs its driver. One with chores is due: they may have come since
     /// the thread last looked.
     fn needed_at(&self, seat: SeatState) -> u64 {
-        if seat.has(HAS_WORK) { AWAKE } else { self.wake_tick() }
+        if seat.has(HAS_CHORES) { AWAKE } else { self.wake_tick() }
     }
 
     /// Returns the tick by which a thread with this role must drive the shard, which is due from tick `now` on. A taken seat
@@ -178,7 +178,7 @@ impl DriverWakeup {
         }
     }
 
-    /// Returns whether the shard sleeps beyond the tick `now`, has no non-urgent work, and has handed out all that has
+    /// Returns whether the shard sleeps beyond the tick `now`, has no chores, and has handed out all that has
     /// expired.
     ///
     /// In a turn, a shard that seems to sleep may be about to look again, and find something. The number of turns is the
@@ -186,7 +186,7 @@ impl DriverWakeup {
     /// a reader does not pause for exactly 2^32 turns.
     pub(crate) fn is_at_rest(&self, now: u64) -> bool {
         let seat = self.seat.state();
-        let sleeps = !seat.has(TAKEN | HAS_WORK) && self.wake_tick() > now;
+        let sleeps = !seat.has(TAKEN | HAS_CHORES) && self.wake_tick() > now;
         // Acquire: the second reading of the word comes after that of the tick. Loom model `quiescence`.
         fence(Ordering::Acquire);
         sleeps && self.seat.state() == seat
@@ -199,7 +199,7 @@ impl Seated<'_> {
     #[must_use]
     pub(crate) fn put_back(self) -> bool {
         let Self { wakeup, driver, role, .. } = self;
-        let left = if driver.has_work { HAS_WORK } else { 0 };
+        let left = if driver.has_chores { HAS_CHORES } else { 0 };
         // SAFETY: we own the cell, because we have the seat.
         wakeup.seat.driver.with_mut(|cell| unsafe { *cell = Some(driver) });
         // Release: publishes the driver, and until when the shard sleeps; pairs with `state`. Loom models
@@ -217,16 +217,16 @@ impl Seated<'_> {
     }
 }
 
-/// Takes the seat of a shard of this role that is due at the tick `due` or, if `works`, else of one that has non-urgent
-/// work: then the flag is false. Begins after the shard whose index is `last`, and sets that. `None`: there is none.
+/// Takes the seat of a shard of this role that is due at the tick `due` or, if `chores`, else of one that has
+/// chores: then the flag is false. Begins after the shard whose index is `last`, and sets that. `None`: there is none.
 pub(crate) fn take_next<'a, S: AsRef<DriverWakeup>>(
     shards: &'a [Arc<S>],
     role: u32,
     due: u64,
     last: &mut usize,
-    works: bool,
+    chores: bool,
 ) -> Option<(Seated<'a>, bool)> {
-    let mut with_work = None;
+    let mut with_chores = None;
     let after = *last + 1;
     for index in (after..after + shards.len()).map(|index| index % shards.len()) {
         let wakeup = (*shards[index]).as_ref();
@@ -235,13 +235,13 @@ pub(crate) fn take_next<'a, S: AsRef<DriverWakeup>>(
             continue;
         }
         if wakeup.wake_tick() > due {
-            with_work = with_work.or((works && seat.has(HAS_WORK)).then_some(index));
+            with_chores = with_chores.or((chores && seat.has(HAS_CHORES)).then_some(index));
         } else if let Some(seated) = wakeup.take_seat(role) {
             *last = index;
             return Some((seated, true));
         }
     }
-    *last = with_work?;
+    *last = with_chores?;
     Some(((*shards[*last]).as_ref().take_seat(role)?, false))
 }
 

@@ -98,7 +98,7 @@ impl Trim {
     }
 
     /// Returns whether a trim should begin or continue.
-    pub(crate) fn has_work(&self, core: &Core) -> bool {
+    pub(crate) fn has_chores(&self, core: &Core) -> bool {
         self.is_active() || core.has_free_blocks() || self.has_many_free(core)
     }
 
@@ -113,7 +113,7 @@ impl Trim {
         if !core.is_mostly_free() {
             self.fruitless_len = 0;
         }
-        if !self.has_work(core) {
+        if !self.has_chores(core) {
             return TrimPhase::Idle;
         }
         self.has_gained = false;

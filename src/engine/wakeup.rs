@@ -217,7 +217,7 @@ impl DriverWakeup {
         }
     }
 
-    /// Wakes the driver for work that is not urgent: `lazy_wakeup` ticks after its sleep began, or at once if it has
+    /// Wakes the driver for chores: `lazy_wakeup` ticks after its sleep began, or at once if it has
     /// slept longer. However often this is called, it ends at most two sleeps in `lazy_wakeup` ticks. A program's loop is
     /// woken at once, but not again before it drives.
     #[inline]

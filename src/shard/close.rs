@@ -61,7 +61,7 @@ impl Shard {
         }
     }
 
-    /// Makes a bounded turn: of a round to the present, or of non-urgent work if nothing `is_due`. What expires lies in the
+    /// Makes a bounded turn: of a round to the present, or of chores if nothing `is_due`. What expires lies in the
     /// driver, and counts as in flight. Calls no foreign code. `None`: the shard is closed, and its driver is gone.
     pub(crate) fn turn<'a>(&self, seated: Seated<'a>, is_due: bool) -> Option<Seated<'a>> {
         let seated = self.guarded(seated, |driver| {

@@ -39,7 +39,7 @@ use crate::engine::wakeup::DriverWakeup;
 use crate::stats::ShardStats;
 use crate::system::Process;
 
-/// Delay before non-urgent work wakes the driver: half of the documented 100 ms. At least a tick.
+/// Delay before chores wake the driver: half of the documented 100 ms. At least a tick.
 const LAZY_WAKEUP: Duration = Duration::from_millis(50);
 
 /// Number of free entries that are always retained: 1 MiB.

@@ -3,10 +3,10 @@
 
 #[path = "../../../src/drive/batch.rs"]
 mod batch;
+#[path = "../../../src/drive/busyness.rs"]
+mod busyness;
 #[path = "../../../src/drive/hand_out.rs"]
 mod hand_out;
-#[path = "../../../src/drive/load.rs"]
-mod load;
 #[path = "../../../src/drive/own_thread.rs"]
 mod own_thread;
 #[path = "../../../src/drive/shard_set.rs"]

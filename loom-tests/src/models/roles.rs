@@ -190,12 +190,12 @@ fn a_push_wakes_the_loop_of_a_program() {
     });
 }
 
-/// A shard that sleeps, but has non-urgent work, goes to a thread that is about to sleep. The work makes something
+/// A shard that sleeps, but has chores, goes to a thread that is about to sleep. They make something
 /// due.
 #[test]
 fn work_that_is_not_urgent_is_done() {
     explore(|| {
-        let roles = Roles::with_work(&[0], 1, true);
+        let roles = Roles::with_chores(&[0], 1, true);
         assert_eq!(roles.turn(0), Some(false));
         let new = roles.spawn(|roles| roles.drive(1));
         roles.give(0, 1);
@@ -207,7 +207,7 @@ fn work_that_is_not_urgent_is_done() {
 #[test]
 fn work_that_is_not_urgent_against_a_change_of_the_role() {
     explore(|| {
-        let roles = Roles::with_work(&[0], 1, true);
+        let roles = Roles::with_chores(&[0], 1, true);
         let new = roles.spawn(|roles| {
             roles.give(0, 1);
             roles.drive(1);
@@ -222,7 +222,7 @@ fn work_that_is_not_urgent_against_a_change_of_the_role() {
 #[test]
 fn work_that_is_left_beside_what_expired() {
     explore(|| {
-        let roles = Roles::with_work(&[0], 2, true);
+        let roles = Roles::with_chores(&[0], 2, true);
         roles.push(0);
         assert_eq!(roles.turn(0), Some(true));
         let new = roles.spawn(|roles| roles.drive(1));

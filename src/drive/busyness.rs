@@ -1,4 +1,4 @@
-//! `Load`: how busy an own thread is.
+//! `Busyness`: how busy an own thread is.
 //!
 //! - An own thread is *behind* if it has not slept for a [`LOAD_INTERVAL`]. If it leads, shards that are due go to
 //!   their own threads.
@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 pub(super) const LOAD_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The recent load of one own thread.
-pub(super) struct Load {
+pub(super) struct Busyness {
     /// The end of the last sleep.
     awake_since: Instant,
     /// The begin of the load interval, and the time asleep since.
     interval: (Instant, Duration),
 }
 
-impl Load {
+impl Busyness {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self { awake_since: now, interval: (now, Duration::ZERO) }
@@ -50,5 +50,5 @@ impl Load {
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
+#[path = "busyness_tests.rs"]
 mod tests;
