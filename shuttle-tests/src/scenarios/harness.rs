@@ -1,7 +1,5 @@
 //! A shard's core with a driver, workers and a clock.
 
-use std::time::Duration;
-
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use shuttle::sync::{Arc, Mutex, mpsc};
 use shuttle::thread::{self, JoinHandle};
