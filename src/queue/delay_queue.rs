@@ -1,19 +1,28 @@
-//! The queue as its users see it.
+//! The queue as its users see it, the keys of its values, and what its clones share.
+//!
+//! A queue has the shards of its timer, not the timer: the shards' memory stays, but their threads end with the last
+//! clone of the `Timer`.
 
 use std::fmt;
-use std::sync::Arc;
+use std::mem;
+use std::panic::RefUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use super::key::DelayKey;
-use super::line::{Consumer, TaskOrThread};
-use super::shared::Shared;
-use crate::error::ScheduleError;
+use super::hand_over::{Expiry, HandOver};
+use super::line::{Consumer, Item, TaskOrThread};
+use crate::clock::{Deadline, Requested, Ticks, UNKNOWN_NANOS};
+use crate::engine::entry::Callback;
+use crate::error::{ScheduleError, ScheduleErrorKind};
+use crate::handle::TimerHandle;
 use crate::shard::budget::Waited;
-use crate::timer::Timer;
+use crate::shard::{NewTimer, Shard};
+use crate::timer::{QueueRef, Timer};
 
 /// A queue whose values come out when they are due.
 ///
@@ -511,3 +520,267 @@ pub struct Expired<T> {
     /// The value.
     pub value: T,
 }
+
+/// Removes or resets one value of a [`DelayQueue`], from any thread.
+///
+/// [`DelayQueue::push`] returns it. Dropping it leaves the value in the queue. A key keeps
+/// neither the timer nor the queue, but their memory: when the last clone of the queue is dropped, so is the value.
+///
+/// ```
+/// use corewheel::{DelayQueue, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::new()?;
+/// let queue = DelayQueue::new(&timer);
+/// let session = queue.push(Duration::from_secs(60), "alice")?;
+/// session.reset(Duration::from_secs(60)); // a request: a minute from now
+/// assert_eq!(session.remove(), Some("alice")); // logged out
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DelayKey<T> {
+    item: Arc<Value<T>>,
+    values: Arc<Values<T>>,
+}
+
+impl<T> DelayKey<T> {
+    fn handle(&self) -> &TimerHandle {
+        self.item.beside.handle.get().expect("the push has returned this key")
+    }
+
+    /// Takes the value out of the queue, whether it is due or not. Returns `None` if it was popped, or was dropped with
+    /// the queue.
+    ///
+    /// After a shutdown of the service, it returns a value that was not due, too. Of any number of consumers and this
+    /// call, one receives the value.
+    ///
+    /// Takes the lock of the queue's list for some memory accesses, in amortised constant time. If the value is due,
+    /// also the consumers' lock, in logarithmic time in the number of values that are due.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let (waits, due) = (queue.push(Duration::from_secs(9), 1)?, queue.push(Duration::from_secs(1), 2)?);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!((waits.remove(), due.remove(), queue.try_pop()), (Some(1), Some(2), None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove(self) -> Option<T> {
+        let handle = self.handle();
+        handle.live()?;
+        // Before the value is taken: a shutdown that ends the timer before this has found the value in the queue.
+        let was_waiting = handle.cancel();
+        self.values.remove(&self.item, !was_waiting)
+    }
+
+    /// Gives the value a new deadline, `delay` from now, earlier or later. Returns whether it was not due: true if it
+    /// has the new deadline, false if it is due, has come out, or the service was shut down.
+    ///
+    /// Lock-free, in constant time: see [`TimerHandle::reset`].
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(1), "later")?;
+    /// assert!(key.reset(Duration::from_secs(5)));
+    /// clock.advance(Duration::from_secs(4));
+    /// assert!(queue.try_pop().is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(!key.reset(Duration::from_secs(5))); // it is due
+    /// assert_eq!(queue.try_pop().map(|due| due.value), Some("later"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset(&self, delay: Duration) -> bool {
+        self.handle().reset(delay)
+    }
+
+    /// Gives the value a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(60), "a lease")?;
+    /// let earlier = timer.now() + Duration::from_secs(5);
+    /// assert!(key.reset_at(earlier));
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(queue.try_pop().map(|due| due.deadline), Some(earlier));
+    /// assert!(!key.reset_at(earlier)); // it has come out
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset_at(&self, deadline: Instant) -> bool {
+        self.handle().reset_at(deadline)
+    }
+
+    /// Returns the deadline of the value, or `None` if it is due, has come out, or the service was shut down. A value
+    /// that never becomes due reports an instant a hundred years ahead. Wait-free in real time.
+    ///
+    /// ```
+    /// use corewheel::{DelayQueue, ManualClock, Timer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let queue = DelayQueue::new(&timer);
+    /// let key = queue.push(Duration::from_secs(1), ())?;
+    /// assert_eq!(key.deadline(), Some(timer.now() + Duration::from_secs(1)));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(key.deadline(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.handle().deadline()
+    }
+}
+
+impl<T> fmt::Debug for DelayKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayKey").field("deadline", &self.deadline()).finish_non_exhaustive()
+    }
+}
+
+/// What the clones share. Its drop is the drop of the last clone.
+struct Shared<T: Send + 'static> {
+    values: Arc<Values<T>>,
+    /// The id of the timer's service.
+    service: u64,
+    shards: Box<[Arc<Shard>]>,
+    /// Spreads threads over the shards.
+    next: AtomicUsize,
+}
+
+type Values<T> = HandOver<T, Scheduled>;
+type Value<T> = Item<T, Scheduled>;
+
+/// What the queue keeps beside a value.
+struct Scheduled {
+    /// The deadline that the push gave.
+    requested: Requested,
+    /// The same as a tick.
+    tick: u64,
+    /// The handle of the timer. The push sets it after the timer was accepted, and maybe after the item became due, but
+    /// before it lists the item.
+    handle: OnceLock<TimerHandle>,
+}
+
+impl<T: Send + 'static> Shared<T> {
+    fn new(timer: &Timer) -> Self {
+        let (service, shards) = timer.shards();
+        let shard = shards[0].clone();
+        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(None, false, || act(waker))));
+        timer.add_queue(Arc::downgrade(&values));
+        Self { values, service, shards: shards.into(), next: AtomicUsize::new(0) }
+    }
+
+    /// Returns the values. `None` in the child of a fork: they are the parent's, and a thread of it may have a lock of
+    /// theirs for ever.
+    fn live(&self) -> Option<&Arc<Values<T>>> {
+        Some(&self.values).filter(|_| !self.shards[0].is_inherited())
+    }
+
+    fn ticks(&self) -> &Ticks {
+        &self.shards[0].ticks
+    }
+
+    /// Adds a value, and schedules its timer, whose callback the driver runs.
+    fn push(&self, deadline: Deadline, value: T) -> Result<DelayKey<T>, ScheduleError<T>> {
+        // Relaxed: only spreads the threads, and guards nothing.
+        let choose = || Shard::choose_home(&self.shards, self.next.fetch_add(1, Ordering::Relaxed));
+        let beside = Scheduled { requested: deadline.requested, tick: deadline.tick, handle: OnceLock::new() };
+        let entered = if self.live().is_some() { Expiry::enter(&self.values, value, beside) } else { Err(value) };
+        let (item, expiry) = entered.map_err(|value| {
+            Shard::reject(self.service, choose);
+            ScheduleError::new(ScheduleErrorKind::Shutdown, value)
+        })?;
+        let callback = Callback::value::<_, T>(move |tick, deliveries| expiry.deliver(tick, deliveries));
+        let armed = match NewTimer::new(self.service, choose) {
+            Ok(timer) => timer.arm_with(callback, deadline),
+            Err(kind) => Err((kind, callback)),
+        };
+        match armed {
+            Ok(raw) => {
+                // SAFETY: only this handle receives it.
+                item.beside.handle.get_or_init(|| unsafe { TimerHandle::new(raw, deadline) });
+                self.values.list(item.clone());
+                Ok(DelayKey { item, values: self.values.clone() })
+            }
+            Err((kind, callback)) => {
+                drop(callback);
+                let value = item.claim().expect("without a timer, no other thread has the item");
+                Err(ScheduleError::new(kind, value))
+            }
+        }
+    }
+
+    /// Takes all values, except those whose push has not returned.
+    fn drain(&self) -> impl Iterator<Item = (Instant, T)> {
+        let drained = self.live().map(|values| values.drain());
+        drained.into_iter().flatten().map(|(value, item)| {
+            item.beside.handle.get().map(TimerHandle::cancel);
+            (self.deadline_of(&item), value)
+        })
+    }
+
+    /// Returns the last deadline of a listed item.
+    fn deadline_of(&self, item: &Value<T>) -> Instant {
+        self.deadline(item, item.beside.handle.get().expect("set before the item is listed").last_tick())
+    }
+
+    /// Takes the first value that is due, with its deadline, as [`HandOver::poll`] does. In the child of a fork, the queue
+    /// is over.
+    fn poll(&self, consumer: &Consumer, wake: Option<TaskOrThread>) -> Poll<Option<Expired<T>>> {
+        let Some(values) = self.live() else { return Poll::Ready(None) };
+        values
+            .poll(consumer, wake)
+            .map(|popped| popped.map(|(value, (item, tick))| Expired { deadline: self.deadline(&item, tick), value }))
+    }
+
+    /// Returns the last deadline of an item, whose tick is `tick`.
+    fn deadline(&self, item: &Value<T>, tick: u64) -> Instant {
+        // A push or a reset that has not returned may not have noted its deadline yet. So what is noted is shown only if
+        // it agrees with the tick.
+        let pushed = &item.beside;
+        match pushed.handle.get().map_or(UNKNOWN_NANOS, TimerHandle::exact) {
+            UNKNOWN_NANOS if pushed.tick == tick => self.ticks().display_requested(pushed.requested),
+            exact => self.ticks().display_deadline(tick, exact),
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if self.live().is_none() {
+            return mem::forget(self.values.clone());
+        }
+        self.drain().for_each(|(_, value)| self.shards[0].catch_panic(None, false, || drop(value)));
+    }
+}
+
+impl<T: Send + 'static> QueueRef for Weak<Values<T>> {
+    fn exists(&self) -> bool {
+        self.strong_count() > 0
+    }
+
+    fn begin_close(&self) {
+        if let Some(values) = self.upgrade() {
+            values.begin_close();
+        }
+    }
+
+    fn close(&self) -> Option<Box<dyn FnOnce()>> {
+        let values = self.upgrade()?;
+        let tasks = values.end_close();
+        Some(Box::new(move || values.wake(tasks)))
+    }
+}
+
+// A panic cannot leave a queue half changed: no foreign code runs under its lock, and a value is taken by one atomic
+// step. `tests/unwind.rs` has the list of public types for which this makes it hold.
+impl<T, H> RefUnwindSafe for HandOver<T, H> {}
+impl<T, H> RefUnwindSafe for Item<T, H> {}

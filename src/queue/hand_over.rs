@@ -34,92 +34,72 @@
 //! word counts the timers and says whether the queue is closed. The timers of items that become due end under the lock
 //! under which the items are added. So a consumer that finds the queue over, under that lock, has found all that was due.
 
+use std::any::Any;
 use std::mem;
 use std::task::{Poll, Waker};
 
-use super::item::{DueItem, Item};
-use super::line::{Consumer, Line, TaskOrThread};
-use super::members::Members;
+use super::line::{Consumer, DueItem, Item, Line, TaskOrThread};
+use crate::engine::deliveries::{Deliveries, Delivery};
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// In [`HandOver::timers`]: the timer has been shut down. The other bits count in steps of [`ONE_TIMER`].
 const QUEUE_CLOSED: u64 = 1;
 const ONE_TIMER: u64 = 2;
 
+/// Capacity that a short list of items keeps.
+const RETAINED: usize = 1024;
+
 /// Calls or drops a waker, and lets no panic out.
 type Apply = dyn Fn(fn(Waker), Waker) + Send + Sync;
 
 /// The part of a queue that producers, drivers and consumers share.
-pub(crate) struct HandOver<T, H> {
+pub(crate) struct HandOver<T, B> {
     /// Timers of items that have not ended, and whether the queue is closed. Each access is relaxed: the lock of the line
     /// orders what consumers must know of it.
     timers: AtomicU64,
-    members: Mutex<Members<T, H>>,
-    line: Mutex<Line<T, H>>,
+    /// All items in the queue, so that its drop and a drain find them. In no order; each item knows its index.
+    members: Mutex<Vec<Arc<Item<T, B>>>>,
+    line: Mutex<Line<T, B>>,
     apply: Box<Apply>,
 }
 
-impl<T, H> HandOver<T, H> {
+impl<T, B> HandOver<T, B> {
     pub(crate) fn new(apply: impl Fn(fn(Waker), Waker) + Send + Sync + 'static) -> Self {
         Self {
             timers: AtomicU64::new(0),
-            members: Mutex::new(Members::new()),
+            members: Mutex::new(Vec::new()),
             line: Mutex::new(Line::new()),
             apply: Box::new(apply),
         }
     }
 
-    /// Begins a push: counts the timer of a new item. Returns false, without effect, if the queue is closed.
-    pub(super) fn enter(&self) -> bool {
-        // One word has the count and the flag, so a consumer that finds the queue over has missed no value. Loom model
-        // `delay_queue`.
-        if self.timers.fetch_add(ONE_TIMER, Ordering::Relaxed) & QUEUE_CLOSED != 0 {
-            self.end_timer();
-            return false;
-        }
-        true
-    }
-
-    /// Ends a push, whose timer is scheduled: lists the item, unless its value has come out already.
-    pub(crate) fn list(&self, item: Arc<Item<T, H>>) {
+    /// Ends a push, whose timer is scheduled: lists the item, unless its value has come out already. Amortised
+    /// constant time.
+    pub(crate) fn list(&self, item: Arc<Item<T, B>>) {
         let mut members = lock(&self.members);
         // The thread that takes the value looks for the item under this lock, before or after.
         if !item.is_claimed() {
-            members.list(item);
-        }
-    }
-
-    /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
-    pub(super) fn add_due(&self, items: Vec<DueItem<T, H>>) -> usize {
-        let values = items.len();
-        let mut line = lock(&self.line);
-        let _removed = line.add_due(items);
-        // Under the lock: see the head. Loom model `delay_queue`.
-        self.timers.fetch_sub(ONE_TIMER * values as u64, Ordering::Relaxed);
-        self.choose(line, values)
-    }
-
-    /// Ends a timer whose item does not become due.
-    pub(super) fn end_timer(&self) {
-        if self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed) == ONE_TIMER | QUEUE_CLOSED {
-            self.wake(self.choose(lock(&self.line), 0));
+            let index = u32::try_from(members.len()).expect("fewer than 2^32 values");
+            // Relaxed, also in `unlist`: under the lock.
+            item.index.store(index, Ordering::Relaxed);
+            members.push(item);
         }
     }
 
     /// Takes the value of an item, unless it has come out before. The caller has ended the timer; `may_be_due`: it found
     /// the timer ended.
-    pub(crate) fn remove(&self, item: &Arc<Item<T, H>>, may_be_due: bool) -> Option<T> {
+    pub(crate) fn remove(&self, item: &Arc<Item<T, B>>, may_be_due: bool) -> Option<T> {
         let value = item.claim()?;
         self.unlist(item);
         if may_be_due {
-            self.take_due(item);
+            lock(&self.line).remove(item);
         }
         Some(value)
     }
 
     /// Takes the first value that is due. `Ready(None)`: the queue is over. Otherwise has the consumer wait, if it says
     /// what to wake.
-    pub(crate) fn poll(&self, consumer: &Consumer, mut wake: Option<TaskOrThread>) -> Poll<Option<(T, DueItem<T, H>)>> {
+    pub(crate) fn poll(&self, consumer: &Consumer, mut wake: Option<TaskOrThread>) -> Poll<Option<(T, DueItem<T, B>)>> {
         let mut line = lock(&self.line);
         let popped = line.pop();
         let is_over = popped.is_none() && self.is_over();
@@ -149,11 +129,11 @@ impl<T, H> HandOver<T, H> {
 
     /// Takes all items off the list, and returns an iterator that takes their values, due or not, one by one. The caller
     /// ends their timers.
-    pub(crate) fn drain(&self) -> impl Iterator<Item = (T, Arc<Item<T, H>>)> {
-        let members = lock(&self.members).drain();
-        let take = |item: Arc<Item<T, H>>| {
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (T, Arc<Item<T, B>>)> {
+        let members = mem::take(&mut *lock(&self.members));
+        let take = |item: Arc<Item<T, B>>| {
             let value = item.claim()?;
-            self.take_due(&item);
+            lock(&self.line).remove(&item);
             Some((value, item))
         };
         members.into_iter().filter_map(take)
@@ -196,8 +176,27 @@ impl<T, H> HandOver<T, H> {
 
     /// Returns the least that `of` returns for a listed item whose value has not come out. `of` runs under the lock of the
     /// members, and must be no foreign code.
-    pub(crate) fn min<K: Ord>(&self, of: impl Fn(&Item<T, H>) -> K) -> Option<K> {
-        lock(&self.members).0.iter().filter(|item| !item.is_claimed()).map(|item| of(item)).min()
+    pub(crate) fn min<K: Ord>(&self, of: impl Fn(&Item<T, B>) -> K) -> Option<K> {
+        lock(&self.members).iter().filter(|item| !item.is_claimed()).map(|item| of(item)).min()
+    }
+
+    /// Adds items that are due, and ends their timers. Returns the number of tasks to be [woken](Self::wake).
+    fn add_due(&self, items: Vec<DueItem<T, B>>) -> usize {
+        let values = items.len();
+        let mut line = lock(&self.line);
+        let removed = line.add_due(items);
+        // Under the lock: see the head. Loom model `delay_queue`.
+        self.timers.fetch_sub(ONE_TIMER * values as u64, Ordering::Relaxed);
+        let tasks = self.choose(line, values);
+        drop(removed);
+        tasks
+    }
+
+    /// Ends a timer whose item does not become due.
+    fn end_timer(&self) {
+        if self.timers.fetch_sub(ONE_TIMER, Ordering::Relaxed) == ONE_TIMER | QUEUE_CLOSED {
+            self.wake(self.choose(lock(&self.line), 0));
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -206,19 +205,30 @@ impl<T, H> HandOver<T, H> {
 
     /// Chooses consumers for as many `values`, or all if the queue is over, and releases the lock. Unparks the threads
     /// among them. Returns the number of tasks to be [woken](Self::wake).
-    fn choose(&self, mut line: MutexGuard<'_, Line<T, H>>, values: usize) -> usize {
+    fn choose(&self, mut line: MutexGuard<'_, Line<T, B>>, values: usize) -> usize {
         let (threads, tasks) = line.choose(self.is_over(), values);
         drop(line);
         threads.into_iter().for_each(|thread| thread.unpark());
         tasks
     }
 
-    fn unlist(&self, item: &Arc<Item<T, H>>) {
-        let _unlisted = lock(&self.members).unlist(item);
-    }
-
-    fn take_due(&self, item: &Item<T, H>) {
-        let _due = lock(&self.line).remove(item);
+    /// Takes an item off the list, unless a [`drain`](Self::drain) has. The last item takes its index. The caller has
+    /// another count of the item, so the drop here is not the last. Amortised constant time.
+    fn unlist(&self, item: &Arc<Item<T, B>>) {
+        let mut members = lock(&self.members);
+        let index = item.index.load(Ordering::Relaxed);
+        if !members.get(index as usize).is_some_and(|listed| Arc::ptr_eq(listed, item)) {
+            return;
+        }
+        members.swap_remove(index as usize);
+        if let Some(moved) = members.get(index as usize) {
+            moved.index.store(index, Ordering::Relaxed);
+        }
+        // So the memory follows the number of items.
+        let capacity = members.capacity();
+        if members.len() < capacity / 4 {
+            members.shrink_to(RETAINED.max(capacity / 2));
+        }
     }
 
     fn drop_uncalled(&self, former: impl IntoIterator<Item = TaskOrThread>) {
@@ -230,76 +240,72 @@ impl<T, H> HandOver<T, H> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
+/// The timer's part in a value: makes its item due, or is dropped before. Either ends the item's timer.
+pub(crate) struct Expiry<T, B> {
+    queue: Arc<HandOver<T, B>>,
+    /// `None`: it is delivered.
+    item: Option<Arc<Item<T, B>>>,
+}
 
-    use super::*;
-
-    type Queue = HandOver<u32, ()>;
-
-    fn item(queue: &Queue, value: u32) -> Arc<Item<u32, ()>> {
-        let item = Arc::new(Item::new(value));
-        assert!(queue.enter());
-        queue.list(item.clone());
-        item
-    }
-
-    #[test]
-    fn a_value_that_is_removed_leaves_nothing_while_a_consumer_has_its_lock() {
-        let queue = Queue::new(|act, waker| act(waker));
-        let _line = lock(&queue.line);
-        for value in 0..1000 {
-            let item = item(&queue, value);
-            assert_eq!(queue.remove(&item, false), Some(value));
-            assert_eq!((Arc::strong_count(&item), queue.len()), (1, 0));
+impl<T, B> Expiry<T, B> {
+    /// Begins to add a value to a queue. The caller schedules a timer for the expiry, and then
+    /// [lists](HandOver::list) the item. Returns the value if the queue is closed.
+    pub(crate) fn enter(queue: &Arc<HandOver<T, B>>, value: T, beside: B) -> Result<(Arc<Item<T, B>>, Self), T> {
+        // One word has the count and the flag, so a consumer that finds the queue over has missed no value. Loom model
+        // `delay_queue`.
+        if queue.timers.fetch_add(ONE_TIMER, Ordering::Relaxed) & QUEUE_CLOSED != 0 {
+            queue.end_timer();
+            return Err(value);
         }
-    }
-
-    /// A handle whose drop sends whether the consumers' lock is free.
-    struct Looks(Arc<HandOver<u32, Looks>>, mpsc::Sender<bool>);
-
-    impl Drop for Looks {
-        fn drop(&mut self) {
-            self.1.send(self.0.line.try_lock().is_ok()).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_value_that_is_removed_before_the_driver_adds_it_is_dropped_without_the_lock() {
-        let queue = Arc::new(HandOver::new(|act, waker| act(waker)));
-        let (sender, receiver) = mpsc::channel();
-        let item = Arc::new(Item::new(7));
-        assert!(queue.enter() && item.handle.set(Looks(queue.clone(), sender)).is_ok());
-        queue.list(item.clone());
-        assert_eq!(queue.remove(&item, true), Some(7));
-        assert_eq!((queue.add_due(vec![(item, 0)]), receiver.recv()), (0, Ok(true)));
-    }
-
-    #[test]
-    fn a_driver_waits_for_no_producer() {
-        let queue = Queue::new(|act, waker| act(waker));
-        let item = item(&queue, 7);
-        let members = lock(&queue.members);
-        thread::scope(|scope| {
-            let driver = scope.spawn(|| queue.add_due(vec![(item, 0)]));
-            let waits = (0..500).all(|_| {
-                thread::sleep(Duration::from_millis(10));
-                !driver.is_finished()
-            });
-            drop(members);
-            assert!(!waits);
-        });
-        assert!(matches!(queue.poll(&Consumer::default(), None), Poll::Ready(Some((7, ..)))));
-    }
-
-    #[test]
-    fn a_value_that_is_removed_when_it_is_due_leaves_nothing() {
-        let queue = Queue::new(|act, waker| act(waker));
-        let item = item(&queue, 7);
-        queue.add_due(vec![(item.clone(), 0)]);
-        assert_eq!((queue.remove(&item, true), Arc::strong_count(&item)), (Some(7), 1));
+        let item = Arc::new(Item::new(value, beside));
+        Ok((item.clone(), Self { queue: queue.clone(), item: Some(item) }))
     }
 }
+
+impl<T: Send + 'static, B: Send + Sync + 'static> Expiry<T, B> {
+    /// Makes the item due, with the others of the turn: its deadline has come, at `tick`.
+    pub(crate) fn deliver(mut self, tick: u64, deliveries: &mut Deliveries) {
+        let new = || ItemDelivery { queue: self.queue.clone(), items: Vec::new(), tasks: 0 };
+        let delivery = deliveries.of(Arc::as_ptr(&self.queue).addr(), new);
+        delivery.items.extend(self.item.take().map(|item| (item, tick)));
+    }
+}
+
+impl<T, B> Drop for Expiry<T, B> {
+    fn drop(&mut self) {
+        if self.item.is_some() {
+            self.queue.end_timer();
+        }
+    }
+}
+
+/// The items of one queue that a driver makes due in one turn. Its drop wakes tasks.
+struct ItemDelivery<T, B> {
+    queue: Arc<HandOver<T, B>>,
+    /// Items whose timers count as pending until the items are handed over.
+    items: Vec<DueItem<T, B>>,
+    /// Number of tasks to be woken.
+    tasks: usize,
+}
+
+impl<T: Send + 'static, B: Send + Sync + 'static> Delivery for ItemDelivery<T, B> {
+    /// Hands the items over, in order, and unparks threads that wait for them. Calls no foreign code.
+    fn publish(&mut self) -> bool {
+        self.tasks = self.queue.add_due(mem::take(&mut self.items));
+        self.tasks > 0
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl<T, B> Drop for ItemDelivery<T, B> {
+    fn drop(&mut self) {
+        self.queue.wake(self.tasks);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "hand_over_tests.rs"]
+mod tests;

@@ -1,9 +1,15 @@
-//! What the consumers' lock of a queue guards: which items are due, and which consumers wait.
+//! The values of a queue, which of them are due, and the consumers that wait for one.
+//!
+//! # One taker
+//!
+//! A value comes out once, because one read-modify-write decides which thread takes it: [`Item::claim`]. A consumer,
+//! `remove` and the drop of the queue may try at the same time. The timer of the item takes nothing; it only makes the
+//! item due.
 //!
 //! # Which consumers are woken
 //!
-//! A consumer that finds nothing waits here, by a number. Each value that becomes due chooses the next consumer in the
-//! order of these. A consumer that was chosen may find that another has taken the value; then it waits again. If it
+//! A consumer that finds nothing waits in the [`Line`], by a number. Each value that becomes due chooses the next consumer
+//! in the order of these. A consumer that was chosen may find that another has taken the value; then it waits again. If it
 //! withdraws without a look, the next in turn is chosen in its place while a value is due. So a wake-up is never lost
 //! with the consumer that received it.
 //!
@@ -12,11 +18,64 @@
 //! another thread has chosen but cannot call, because a waker before them blocks.
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::task::Waker;
 
-use super::item::{DueItem, Item};
 use crate::sync::thread::Thread;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell};
+
+/// A value, and what the queue keeps beside it.
+pub(crate) struct Item<T, B> {
+    /// A thread has taken the value, or is taking it.
+    claimed: AtomicBool,
+    value: UnsafeCell<MaybeUninit<T>>,
+    pub(super) beside: B,
+    /// The item's index in the list of all items. Accessed under the lock of that list only.
+    pub(super) index: AtomicU32,
+    /// The item's number among those that were ever due, 0 before it is due. Accessed under the consumers' lock only.
+    number: AtomicU64,
+}
+
+impl<T, B> Item<T, B> {
+    pub(super) fn new(value: T, beside: B) -> Self {
+        Self {
+            claimed: AtomicBool::new(false),
+            value: UnsafeCell::new(MaybeUninit::new(value)),
+            beside,
+            index: AtomicU32::new(0),
+            number: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the value, unless a thread has taken it before. Wait-free.
+    pub(super) fn claim(&self) -> Option<T> {
+        // Relaxed: only chooses one thread. The value came to it with the item, by a lock or the key.
+        // Loom model `delay_queue`.
+        if self.claimed.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: we own the value, because the swap above succeeds once. The copy left behind is uninitialised from now on.
+        Some(self.value.with(|cell| unsafe { (*cell).assume_init_read() }))
+    }
+
+    /// Returns whether a thread has taken the value.
+    pub(crate) fn is_claimed(&self) -> bool {
+        // Relaxed: the lock under which the caller asks orders it, or it is a hint.
+        self.claimed.load(Ordering::Relaxed)
+    }
+}
+
+impl<T, B> Drop for Item<T, B> {
+    fn drop(&mut self) {
+        drop(self.claim());
+    }
+}
+
+// SAFETY: threads share the flag and what is beside the value. The value goes to one thread, which owns it from then on.
+unsafe impl<T: Send, B: Send + Sync> Sync for Item<T, B> {}
+
+/// An item whose deadline has come, and the tick at which it became due.
+pub(crate) type DueItem<T, B> = (Arc<Item<T, B>>, u64);
 
 /// One that waits in a queue: a clone that is polled, or a thread that is blocked.
 #[derive(Default)]
@@ -41,9 +100,10 @@ impl Consumer {
     }
 }
 
-pub(super) struct Line<T, H> {
+/// What the consumers' lock of a queue guards.
+pub(super) struct Line<T, B> {
     /// Items that are due, by their numbers.
-    ready: BTreeMap<u64, DueItem<T, H>>,
+    ready: BTreeMap<u64, DueItem<T, B>>,
     /// The consumers that wait, and the tasks that were chosen and not called, by their numbers.
     waiting: BTreeMap<u64, TaskOrThread>,
     /// The last number that an item or a consumer was given.
@@ -52,15 +112,15 @@ pub(super) struct Line<T, H> {
     chosen: u64,
 }
 
-impl<T, H> Line<T, H> {
+impl<T, B> Line<T, B> {
     pub(super) fn new() -> Self {
         Self { ready: BTreeMap::new(), waiting: BTreeMap::new(), last_number: 0, chosen: 0 }
     }
 
     /// Adds items that are due. Returns those that were removed meanwhile, which the caller drops after the unlock: the
     /// drop of a handle may wake a driver.
-    pub(super) fn add_due(&mut self, items: Vec<DueItem<T, H>>) -> Vec<DueItem<T, H>> {
-        let add = |(item, tick): DueItem<T, H>| {
+    pub(super) fn add_due(&mut self, items: Vec<DueItem<T, B>>) -> Vec<DueItem<T, B>> {
+        let add = |(item, tick): DueItem<T, B>| {
             if item.is_claimed() {
                 return Some((item, tick));
             }
@@ -72,13 +132,13 @@ impl<T, H> Line<T, H> {
         items.into_iter().filter_map(add).collect()
     }
 
-    /// Takes an item off whose value was removed. The caller drops what this returns after the unlock.
-    pub(super) fn remove(&mut self, item: &Item<T, H>) -> Option<DueItem<T, H>> {
-        self.ready.remove(&item.number.load(Ordering::Relaxed))
+    /// Takes an item off whose value was removed. The caller has another count of it, so the drop here is not the last.
+    pub(super) fn remove(&mut self, item: &Item<T, B>) {
+        self.ready.remove(&item.number.load(Ordering::Relaxed));
     }
 
     /// Takes the first value that is due, and returns it with its item.
-    pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, H>)> {
+    pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, B>)> {
         // One whose value was claimed is about to be removed here, by a thread that has another count of it. So this drop
         // is not the last.
         while let Some((_, (item, tick))) = self.ready.pop_first() {

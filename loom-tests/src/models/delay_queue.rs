@@ -12,10 +12,8 @@ use loom::sync::Notify;
 
 use super::explore;
 use crate::engine::deliveries::{Deliveries, Delivery};
-use crate::queue::expiry::Expiry;
-use crate::queue::hand_over::HandOver;
-use crate::queue::item::Item;
-use crate::queue::line::{Consumer, TaskOrThread};
+use crate::queue::hand_over::{Expiry, HandOver};
+use crate::queue::line::{Consumer, Item, TaskOrThread};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
@@ -52,7 +50,7 @@ fn queue() -> Queue {
 }
 
 fn enter(queue: &Queue, value: u32) -> (Arc<Item<Value, ()>>, Expiry<Value, ()>) {
-    let (item, expiry) = Expiry::enter(queue, Arc::new(value)).expect("the queue is open");
+    let (item, expiry) = Expiry::enter(queue, Arc::new(value), ()).expect("the queue is open");
     queue.list(item.clone());
     (item, expiry)
 }
@@ -301,7 +299,7 @@ fn push_against_close() {
     explore(|| {
         let queue = queue();
         let pushes = queue.clone();
-        let producer = thread::spawn(move || match Expiry::enter(&pushes, Arc::new(7)) {
+        let producer = thread::spawn(move || match Expiry::enter(&pushes, Arc::new(7), ()) {
             Ok((item, expiry)) => {
                 deliver([(expiry, 5)]);
                 pushes.list(item);
@@ -347,7 +345,7 @@ fn drain_against_remove() {
 fn list_against_pop() {
     explore(|| {
         let queue = queue();
-        let (item, due) = Expiry::enter(&queue, Arc::new(7)).expect("the queue is open");
+        let (item, due) = Expiry::enter(&queue, Arc::new(7), ()).expect("the queue is open");
         deliver([(due, 5)]);
         let pushes = (queue.clone(), item.clone());
         let push = thread::spawn(move || pushes.0.list(pushes.1));
