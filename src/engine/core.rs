@@ -68,7 +68,7 @@ impl Core {
             Err(AllocError::NoMemory) => handle_alloc_error(Layout::new::<Entry>()),
         };
         let entry = self.slab.get(index);
-        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+        // SAFETY: we own the entry, and it is unused, because it came from the cache.
         unsafe { entry.reserve() }.then_some((entry, index))
     }
 
@@ -104,7 +104,7 @@ impl Core {
     #[inline]
     pub(super) fn receive(&self, cache: &mut Cache, index: u32) {
         if self.slab.is_sparse(index) {
-            // SAFETY: we own the entry, which is free or cached, because it comes from the depot.
+            // SAFETY: we own the entry, which is unused, because it comes from the depot.
             unsafe { self.set_aside(index) };
         } else {
             self.keep(cache, index);
@@ -115,7 +115,7 @@ impl Core {
     #[inline]
     pub(crate) fn recycle(&self, cache: &mut Cache, index: u32) {
         if self.slab.is_sparse(index) {
-            // SAFETY: the caller owns the entry, which is free or cached, because only its owner could arm it.
+            // SAFETY: the caller owns the entry, which is unused, because only its owner could arm it.
             unsafe { self.recycle_sparse(cache, index) };
         } else {
             self.keep(cache, index);
@@ -126,7 +126,7 @@ impl Core {
     /// the blocks were marked, and each may keep a page. Lock-free.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached.
+    /// The caller must own the entry, which must be unused.
     #[cold]
     pub(crate) unsafe fn recycle_sparse(&self, cache: &mut Cache, index: u32) {
         // SAFETY: by this function's contract.
@@ -146,7 +146,7 @@ impl Core {
         let mut len = 0;
         for &index in magazine {
             if self.slab.is_sparse(index) {
-                // SAFETY: we own the entry, which is free or cached, because it comes from a cache.
+                // SAFETY: we own the entry, which is unused, because it comes from a cache.
                 unsafe { self.set_aside(index) };
             } else {
                 rest[len] = index;
@@ -160,10 +160,10 @@ impl Core {
     /// the depot. Lock-free.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached.
+    /// The caller must own the entry, which must be unused.
     #[cold]
     pub(crate) unsafe fn set_aside(&self, index: u32) {
-        // SAFETY: the caller owns the entry, which is free or cached, because of this function's contract.
+        // SAFETY: the caller owns the entry, which is unused, because of this function's contract.
         unsafe { self.slab.set_aside(index, |back| self.push_to_depot(&[back])) };
         if self.has_free_blocks() {
             self.wake_lazily();
@@ -172,7 +172,7 @@ impl Core {
 
     /// Pushes entries to the depot, at most a magazine. Wakes the driver lazily if there is much to trim. Lock-free.
     pub(crate) fn push_to_depot(&self, magazine: &[u32]) {
-        // SAFETY: we own the entries, and they are free or cached, because they come from a cache, or were set aside.
+        // SAFETY: we own the entries, and they are unused, because they come from a cache, or were set aside.
         unsafe { self.depot.push(&self.slab, magazine) };
         if self.is_mostly_free() {
             self.wake_lazily();

@@ -54,7 +54,7 @@ impl NewTimer {
     /// Lets `write` write the data of a callback into the entry, and return its table.
     #[inline(always)]
     pub(crate) fn write(&mut self, write: impl FnOnce(*mut Data) -> Table) {
-        // SAFETY: we own the entry, and it is free or cached, because it came from the cache.
+        // SAFETY: we own the entry, and it is unused, because it came from the cache.
         unsafe { self.entry().write_callback(write) };
     }
 

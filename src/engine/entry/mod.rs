@@ -16,7 +16,7 @@
 //! | file          | concern                                                                         |
 //! |---------------|---------------------------------------------------------------------------------|
 //! | `state`       | the state word: flags and deadline in 64 bits                                   |
-//! | `layout`      | the parts of an entry, and the loop that all transitions but `close` go through |
+//! | `fields`      | the parts of an entry, and the loop that all transitions but `close` go through |
 //! | `transitions` | the transitions, and how the driver must be notified of a new deadline          |
 //! | `callback`    | a closure of any type in 32 bytes                                               |
 //!
@@ -39,7 +39,7 @@
 //!   kinds:
 //!   - If no flag is set, the entry is *free*. Its owner is the thread whose transition cleared the last flag; that
 //!     thread must recycle it.
-//!   - If `CACHED` is set, and none but `LINKED` and `ENQUEUED` besides, the owner is the thread that has the entry in
+//!   - If `UNUSED` is set, and none but `LINKED` and `ENQUEUED` besides, the owner is the thread that has the entry in
 //!     its cache, or that has popped it from the depot.
 //!
 //! A handle keeps `HANDLE` set and is not `Clone`. So an entry is not used for another timer while its handle lives,
@@ -76,13 +76,13 @@
 //! | `DISPATCHED`                         | cancelled; still in a batch                | a worker                    |
 //! | none but `HANDLE`                    | ended, or reserved for a timer             | its handle                  |
 //! | none                                 | free                                       | its owner                   |
-//! | `CACHED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the depot       | its owner, or the driver    |
+//! | `UNUSED`, maybe `LINKED`, `ENQUEUED` | in a thread's cache, or in the depot       | its owner, or the driver    |
 //! | any of these, and `CLOSED`           | as above; never armed, reset or started    | the shutdown, if `ARMED` or `CLAIMED` |
 //!
 //! # Re-arming in place
 //!
 //! Nearly every timeout is cancelled, and only the driver may unlink an entry. So a cancelled entry stays in the wheel
-//! or the intake. It goes, as `CACHED`, to the cache of the thread that drops the handle, whose next timer takes it. If
+//! or the intake. It goes, as `UNUSED`, to the cache of the thread that drops the handle, whose next timer takes it. If
 //! the driver comes to the entry no later than the new deadline, `arm` pushes nothing: the driver will find an armed
 //! entry with a later deadline, and link it there.
 //!
@@ -108,7 +108,7 @@
 //! |                      | earlier, `ARMED LINKED`: adds `ENQUEUED`          | `reset`, `in_flight`              |
 //! |                      | refused if `CLOSED`                               | `in_flight`                       |
 //! | `release`            | `HANDLE` → none                                   | `cancel`                          |
-//! |                      | still linked or enqueued: `HANDLE` → `CACHED`     | `rearm_in_place`                  |
+//! |                      | still linked or enqueued: `HANDLE` → `UNUSED`     | `rearm_in_place`                  |
 //! | `wait_for_run`       | `RUNNING`: adds `HAS_WAITER`                      | `periodic`, `shutdown_inside`     |
 //! | **by the driver**    |                                                   |                                   |
 //! | `collect`            | `ARMED ENQUEUED` → `ARMED LINKED`                 | `sleep`, `in_flight`, `backlog`   |
@@ -116,7 +116,7 @@
 //! | `expire`             | `ARMED LINKED` → `ARMED DISPATCHED`               | `cancel`, `drain`                 |
 //! |                      | postponed: `ARMED LINKED` → `ARMED ENQUEUED`      | `reset`, `rearm_in_place`         |
 //! |                      | cancelled or closed: clears `LINKED`              | `drain`, `rearm_in_place`         |
-//! | `reclaim`            | as the owner: clears `CACHED`, `LINKED`           | `recycle`                         |
+//! | `reclaim`            | as the owner: clears `UNUSED`, `LINKED`           | `recycle`                         |
 //! | **by a worker**      |                                                   |                                   |
 //! | `start`              | one-shot: `ARMED DISPATCHED` → `RUNNING`          | `cancel`                          |
 //! |                      | periodic: `ARMED DISPATCHED` → `ARMED RUNNING`    | `periodic`                        |
@@ -157,13 +157,12 @@
 //! are rare.
 
 mod callback;
-mod layout;
+mod fields;
 mod state;
 mod transitions;
 
 pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
-pub(crate) use layout::CHUNK;
-pub(crate) use layout::Entry;
+pub(crate) use fields::{CHUNK, Entry};
 #[cfg(not(loom))]
 pub(crate) use state::EXACT_RANGE;
 pub(crate) use state::{ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};

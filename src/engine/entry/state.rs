@@ -47,7 +47,7 @@ pub(crate) const CLAIMED: u64 = HAS_WAITER;
 pub(crate) const CLOSED: u64 = 1 << 9;
 /// The entry is in a thread's cache or in the depot, though it may still be in the wheel or in the intake. Its owner
 /// may arm it.
-pub(super) const CACHED: u64 = 1 << 10;
+pub(super) const UNUSED: u64 = 1 << 10;
 /// The callback wakes a task. The driver itself runs it.
 pub(super) const WAKER: u64 = 1 << 11;
 /// The callback makes a value of a delay queue due. The driver itself runs it, before it calls any waker.
@@ -132,7 +132,7 @@ impl State {
     /// entry has no flag at all, not even one that qualified its last timer.
     pub(super) fn free_if_idle(self) -> State {
         let is_idle = !self.has(ARMED | RUNNING | ENQUEUED | LINKED | DISPATCHED);
-        if is_idle && !self.has(HANDLE | CLOSED | CACHED) { State::FREE } else { self }
+        if is_idle && !self.has(HANDLE | CLOSED | UNUSED) { State::FREE } else { self }
     }
 
     /// Returns whether an entry in this state is free.

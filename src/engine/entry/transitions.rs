@@ -4,9 +4,9 @@ use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::callback::{Callback, CallbackKind};
-use super::layout::Entry;
+use super::fields::Entry;
 use super::state::{
-    ARMED, CACHED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State,
+    ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State, UNUSED,
 };
 use crate::sync::Ordering;
 
@@ -42,10 +42,10 @@ impl Entry {
     /// down.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached.
+    /// The caller must own the entry, which must be unused.
     #[inline]
     pub(crate) unsafe fn reserve(&self) -> bool {
-        self.try_transition(|state| (!state.has(CLOSED)).then(|| state.without(CACHED).with(HANDLE))).is_ok()
+        self.try_transition(|state| (!state.has(CLOSED)).then(|| state.without(UNUSED).with(HANDLE))).is_ok()
     }
 
     /// Returns whether the callback wakes the same task as `waker`.
@@ -81,7 +81,7 @@ impl Entry {
     /// uninitialised. `now` is the present tick.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free, cached or [reserved](Self::reserve). It must not be in a
+    /// The caller must own the entry, which must be unused or [reserved](Self::reserve). It must not be in a
     /// batch, and its callback must not run. A callback of this kind must have been [written](Self::write_callback).
     #[inline(always)]
     pub(crate) unsafe fn arm_written(&self, kind: CallbackKind, deadline: u64, now: u64) -> Option<DriverNotice> {
@@ -139,7 +139,7 @@ impl Entry {
             if state.has(ARMED | RUNNING | DISPATCHED | CLOSED) {
                 state
             } else if state.has(LINKED | ENQUEUED) {
-                state.with(CACHED)
+                state.with(UNUSED)
             } else {
                 State::FREE
             }
@@ -159,7 +159,7 @@ impl Entry {
     /// Makes an entry that the driver has popped from the depot free. Returns whether the entry was linked: the caller
     /// must then unlink it from the wheel. Returns `None`, and changes nothing, if the entry is in the intake.
     pub(crate) fn reclaim(&self) -> Option<bool> {
-        let reclaimed = |state: State| state.without(CACHED | LINKED).free_if_idle();
+        let reclaimed = |state: State| state.without(UNUSED | LINKED).free_if_idle();
         let state = self.try_transition(|state| (!state.has(ENQUEUED)).then(|| reclaimed(state))).ok()?;
         Some(state.has(LINKED))
     }

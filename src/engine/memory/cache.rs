@@ -7,7 +7,7 @@ use super::depot::MAGAZINE;
 /// The entry that was freed last is used first, while it is still in the processor's cache. The stack contains indices,
 /// not references, so that it may outlive the entries.
 pub(crate) struct Cache {
-    /// Indices of entries that are free or cached.
+    /// Indices of entries that are unused.
     entries: [u32; 2 * MAGAZINE],
     len: usize,
     /// Whether the cache was ever filled from the depot or the slab.
@@ -35,7 +35,7 @@ impl Cache {
         Some(self.entries[self.len])
     }
 
-    /// Adds an entry that is free or cached. If the cache is full, first passes the least recently used magazine to
+    /// Adds an entry that is unused. If the cache is full, first passes the least recently used magazine to
     /// `overflow`.
     #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {

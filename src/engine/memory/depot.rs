@@ -36,7 +36,7 @@ impl Depot {
     /// Pushes a magazine of entries. Lock-free.
     ///
     /// # Safety
-    /// The caller must own the entries, which must be free or cached.
+    /// The caller must own the entries, which must be unused.
     pub(crate) unsafe fn push(&self, slab: &Slab, magazine: &[u32]) {
         let Some(&first) = magazine.first() else {
             return;
@@ -47,7 +47,7 @@ impl Depot {
             list[..entries.len() - 1].copy_from_slice(&entries[1..]);
             list[CHUNK - 1] = next;
             next = entries[0];
-            // SAFETY: we own the entry, which is free or cached, by this function's contract.
+            // SAFETY: we own the entry, which is unused, by this function's contract.
             unsafe { slab.get(next).write_indices(list) };
         }
         self.magazines.push(first, &slab.get(first).next_magazine);

@@ -54,7 +54,7 @@ impl Slab {
     /// there to `back`.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached.
+    /// The caller must own the entry, which must be unused.
     pub(crate) unsafe fn set_aside(&self, index: u32, back: impl FnMut(u32)) {
         let (block, sparse) = self.block(index / BLOCK);
         let bit = 1 << (index % BLOCK);
@@ -73,7 +73,7 @@ impl Slab {
     /// Sets an entry aside whose block need not be sparse, until the scan of a trim decides about the block.
     ///
     /// # Safety
-    /// The caller must be the driver, and own the entry, which must be free or cached.
+    /// The caller must be the driver, and own the entry, which must be unused.
     pub(crate) unsafe fn set_aside_any(&self, index: u32) {
         // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside`. Loom model `sparse`.
         self.block(index / BLOCK).0.aside.fetch_or(1 << (index % BLOCK), Ordering::AcqRel);

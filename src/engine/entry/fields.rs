@@ -227,7 +227,7 @@ impl Entry {
     /// Writes indices of other entries into the cell of the callback's data.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached.
+    /// The caller must own the entry, which must be unused.
     #[inline]
     pub(crate) unsafe fn write_indices(&self, indices: [u32; CHUNK]) {
         // SAFETY: we have the cell to ourselves, because we own the entry by this function's contract. An unused entry
@@ -238,7 +238,7 @@ impl Entry {
     /// Returns the indices that [`write_indices`](Self::write_indices) has written.
     ///
     /// # Safety
-    /// The caller must own the entry, which must be free or cached. `write_indices` must have been called since the
+    /// The caller must own the entry, which must be unused. `write_indices` must have been called since the
     /// entry was last armed.
     #[inline]
     pub(crate) unsafe fn read_indices(&self) -> [u32; CHUNK] {
