@@ -89,7 +89,7 @@ impl Core {
     fn refill(&self, cache: &mut Cache) -> Result<(), AllocError> {
         if !self.depot.pop(&self.slab, |index| self.receive(cache, index)) {
             // The slab yields entries in descending order. As the cache is a stack, neighbours in memory are then used
-            // in ascending order. Entries of a large frame that do not fit into the cache go to the depot.
+            // in ascending order. Entries of a large page that do not fit into the cache go to the depot.
             self.slab.alloc(|index| self.keep(cache, index))?;
         }
         if cache.was_filled_before() && self.wakeup.role() != PROGRAM {

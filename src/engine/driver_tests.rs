@@ -6,7 +6,7 @@ use crate::engine::wakeup::DriverWakeup;
 
 const TIMERS: u32 = 200_000;
 
-/// A core whose frames have a given number of blocks, its driver's half, and a thread's cache.
+/// A core whose pages have a given number of blocks, its driver's half, and a thread's cache.
 struct Fixture {
     core: Core,
     driver: ShardDriver,
@@ -18,8 +18,8 @@ fn levels() -> Levels {
 }
 
 impl Fixture {
-    fn new(frame: u32) -> Self {
-        let core = Core::new(Slab::with_frame(frame).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
+    fn new(page: u32) -> Self {
+        let core = Core::new(Slab::with_page(page).unwrap(), u64::MAX, 1 << 10, DriverWakeup::alone());
         Self { core, driver: ShardDriver::new(levels()), cache: Cache::new() }
     }
 
@@ -56,14 +56,14 @@ impl Fixture {
     }
 }
 
-/// Memory that no timer needs goes back, for every size of a frame. Memory that a few timers keep goes back when
+/// Memory that no timer needs goes back, for every size of a page. Memory that a few timers keep goes back when
 /// they end.
 #[test]
-fn frames_of_every_size_go_back() {
-    for frame in [1, 4, 16] {
-        let mut fixture = Fixture::new(frame);
-        // What is always retained, the caches, and the frames that are about to be used.
-        let least = 4096 + 8 * frame as usize * 64;
+fn pages_of_every_size_go_back() {
+    for page in [1, 4, 16] {
+        let mut fixture = Fixture::new(page);
+        // What is always retained, the caches, and the pages that are about to be used.
+        let least = 4096 + 8 * page as usize * 64;
         let mut timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
         fixture.drive();
         assert!(fixture.core.slab.len() >= TIMERS as usize);
@@ -73,10 +73,10 @@ fn frames_of_every_size_go_back() {
             if number % 128 == 77 { survivors.push(index) } else { fixture.cancel(index) }
         }
         fixture.drive();
-        // Each survivor keeps its frame: half of the frames of one block have a survivor, and all larger frames.
-        let pinned = TIMERS as usize / if frame == 1 { 2 } else { 1 };
+        // Each survivor keeps its page: half of the pages of one block have a survivor, and all larger pages.
+        let pinned = TIMERS as usize / if page == 1 { 2 } else { 1 };
         let kept = fixture.core.slab.len();
-        assert!(kept <= pinned + least, "{kept} entries for {pinned} in frames of {frame}");
+        assert!(kept <= pinned + least, "{kept} entries for {pinned} in pages of {page}");
         // Each survivor is replaced before it ends.
         for survivor in &mut survivors {
             let next = fixture.schedule();
@@ -165,7 +165,7 @@ fn a_whole_block_goes_back_to_the_pool() {
     assert_eq!((last, core.depot.len()), (0, 64));
 }
 
-/// Entries in the intake keep the driver from retiring their frames. It tries again when it has taken the intake.
+/// Entries in the intake keep the driver from retiring their pages. It tries again when it has taken the intake.
 #[test]
 fn a_trim_that_the_intake_has_blocked_continues() {
     let mut fixture = Fixture::new(1);
@@ -196,7 +196,7 @@ fn a_pop_that_is_not_counted_yet_causes_one_scan() {
 
 /// A driver that has marked all it can does not scan again.
 #[test]
-fn frames_that_are_all_in_use_are_scanned_once() {
+fn pages_that_are_all_in_use_are_scanned_once() {
     let mut fixture = Fixture::new(1);
     let timers: Vec<_> = (0..TIMERS).map(|_| fixture.schedule()).collect();
     fixture.drive();

@@ -4,7 +4,7 @@
 //! |------------------------------|-----------------------------------------------|-----------------------------|
 //! | the intake                   | entries on their way to the driver            | the driver: all at once     |
 //! | the [depot](super::memory)   | magazines, by their first entries             | any thread; the driver: all |
-//! | the retired frames of a slab | frames, by their first block                  | any thread                  |
+//! | the retired pages of a slab | pages, by their first block                  | any thread                  |
 //!
 //! Each element has a link to the element below. The user of the stack stores the links. An element is on one stack at
 //! most once at a time: the flag `ENQUEUED` in the state of an entry admits it to the intake.

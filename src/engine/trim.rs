@@ -1,4 +1,4 @@
-//! Trim: the driver gives the memory of free frames back to the system.
+//! Trim: the driver gives the memory of free pages back to the system.
 //!
 //! # The algorithm
 //!
@@ -6,27 +6,27 @@
 //! completely free. It works in three phases:
 //!
 //! 1. **Set aside**: it takes all magazines out of the depot, and sets each entry aside in its block.
-//! 2. **Scan**: it visits every frame, and decides by how many of its entries are set aside:
+//! 2. **Scan**: it visits every page, and decides by how many of its entries are set aside:
 //!
 //!    | entries set aside | the driver                                                                    |
 //!    |-------------------|-------------------------------------------------------------------------------|
-//!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the frame |
-//!    | half or more      | marks the frame [sparse](super::memory): its free entries stay set aside      |
+//!    | all               | unlinks the cancelled ones that are still in the wheel, and retires the page |
+//!    | half or more      | marks the page [sparse](super::memory): its free entries stay set aside      |
 //!    | fewer             | puts its entries back into the depot                                          |
-//!    | none              | leaves the frame as it is                                                     |
+//!    | none              | leaves the page as it is                                                     |
 //!
-//!    A frame that is sparse already stays so until all of its entries are set aside.
+//!    A page that is sparse already stays so until all of its entries are set aside.
 //!
-//! 3. **Set aside again**: if it has marked frames, it takes the depot out once more, and sets aside the entries of
+//! 3. **Set aside again**: if it has marked pages, it takes the depot out once more, and sets aside the entries of
 //!    sparse blocks.
 //!
 //! The third phase is for entries that a thread freed between the first two. They went to the depot, because their
-//! block was not marked yet. Without it they would keep all of these frames, and be too few to start another trim.
+//! block was not marked yet. Without it they would keep all of these pages, and be too few to start another trim.
 //!
 //! # Which thread owns what
 //!
 //! The driver owns an entry from the moment it takes the entry out of the depot. When it sets the entry aside, it gives
-//! this up. Until it claims the frame, a thread that needs entries may adopt them, if the block is sparse. The head of
+//! this up. Until it claims the page, a thread that needs entries may adopt them, if the block is sparse. The head of
 //! `memory/sparse_blocks.rs` has the protocol. Threads that find the depot empty meanwhile allocate new blocks.
 //!
 //! # Cost
@@ -46,21 +46,21 @@ use crate::sync::limit;
 
 /// Maximum number of magazines that a turn unpacks.
 const MAX_MAGAZINES: usize = limit(16);
-/// Maximum number of frames that a turn scans.
-const MAX_FRAMES: usize = limit(1024);
-/// Number of entries after which a turn frees no further frame. Adjacent frames of a turn are retired together.
+/// Maximum number of pages that a turn scans.
+const MAX_PAGES: usize = limit(1024);
+/// Number of entries after which a turn frees no further page. Adjacent pages of a turn are retired together.
 const MAX_FREED: u32 = limit(1024) as u32;
 
 /// The state of the trim. The driver owns it.
 #[derive(Default)]
 pub(crate) struct Trim {
     phase: TrimPhase,
-    /// Frames have been marked since the driver last took the depot out.
+    /// Pages have been marked since the driver last took the depot out.
     has_marked: bool,
-    /// Frames have been retired or marked since the trim began.
+    /// Pages have been retired or marked since the trim began.
     has_gained: bool,
     /// Length of the depot after the last scan that gained nothing, else zero. Another scan is useless while the depot
-    /// is not longer, and the driver has not taken the intake: entries there keep their frames from being retired. A
+    /// is not longer, and the driver has not taken the intake: entries there keep their pages from being retired. A
     /// thread that stops in the middle of a pop makes the depot seem longer than it is.
     fruitless_len: usize,
 }
@@ -71,7 +71,7 @@ enum TrimPhase {
     Idle,
     /// The entries of the magazines from `next` on are to be set aside: all, or `again` those of sparse blocks.
     SetAside { next: u32, again: bool },
-    /// The frames from the block `first` on are to be scanned.
+    /// The pages from the block `first` on are to be scanned.
     Scan { first: u32 },
 }
 
@@ -149,37 +149,37 @@ impl Trim {
         TrimPhase::Scan { first: 0 }
     }
 
-    /// Phase 2: decides about some frames.
+    /// Phase 2: decides about some pages.
     fn scan(&mut self, core: &Core, cache: &mut Cache, first: u32, mut reclaim: impl FnMut(u32) -> bool) -> TrimPhase {
         let slab = &core.slab;
         let blocks = slab.blocks();
-        let entries = slab.frame * BLOCK;
+        let entries = slab.page * BLOCK;
         let mut visited = 0;
         let mut free = Vec::new();
         let mut next = first;
-        for first in slab.frames(first..blocks).take(MAX_FRAMES) {
+        for first in slab.pages(first..blocks).take(MAX_PAGES) {
             if visited >= MAX_FREED {
                 break;
             }
-            next = first + slab.frame;
+            next = first + slab.page;
             let aside = slab.count_aside(first);
             if aside == entries {
                 visited += entries;
-                if free_frame(core, cache, first, &mut reclaim) {
+                if free_page(core, cache, first, &mut reclaim) {
                     free.push(first);
                 }
-            } else if aside == 0 || slab.is_frame_sparse(first) {
-                // All entries are in use, or the frame is retired, or it is sparse already.
+            } else if aside == 0 || slab.is_page_sparse(first) {
+                // All entries are in use, or the page is retired, or it is sparse already.
             } else if aside >= entries / 2 {
                 slab.mark_sparse(first);
                 self.has_marked = true;
                 self.has_gained = true;
             } else {
-                slab.adopt_frame(first, |index| core.keep(cache, index));
+                slab.adopt_page(first, |index| core.keep(cache, index));
             }
         }
         self.has_gained |= !free.is_empty();
-        // SAFETY: we own all entries of these frames, because `free_frame` has claimed them. They are free.
+        // SAFETY: we own all entries of these pages, because `free_page` has claimed them. They are free.
         unsafe { slab.retire(free.into_iter()) };
         if next < blocks {
             return TrimPhase::Scan { first: next };
@@ -192,13 +192,13 @@ impl Trim {
     }
 }
 
-/// Claims all entries of a frame and frees them. Returns whether it could; if not, they go back to the depot, by way of
+/// Claims all entries of a page and frees them. Returns whether it could; if not, they go back to the depot, by way of
 /// `cache`.
-fn free_frame(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
-    if !core.slab.claim_frame(first, |index| core.keep(cache, index)) {
+fn free_page(core: &Core, cache: &mut Cache, first: u32, reclaim: &mut impl FnMut(u32) -> bool) -> bool {
+    if !core.slab.claim_page(first, |index| core.keep(cache, index)) {
         return false;
     }
-    let entries = first * BLOCK..(first + core.slab.frame) * BLOCK;
+    let entries = first * BLOCK..(first + core.slab.page) * BLOCK;
     let free = entries.clone().all(reclaim);
     if !free {
         entries.for_each(|index| core.keep(cache, index));

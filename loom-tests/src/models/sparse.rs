@@ -60,7 +60,7 @@ fn a_block_becomes_free_while_two_threads_claim_it() {
         let setter = spawn_set_aside(&fixture);
         let adopter = fixture.spawn(adopt);
         let mut mine = Vec::new();
-        if fixture.core.slab.claim_frame(0, |index| mine.push(index)) {
+        if fixture.core.slab.claim_page(0, |index| mine.push(index)) {
             mine.extend([0, 1]);
         }
         let parts = [setter.join().unwrap(), adopter.join().unwrap(), mine];
@@ -170,7 +170,7 @@ fn a_popped_entry_is_retired() {
         let popper = fixture.spawn(pop);
         let mine = pop(&fixture);
         let slab = &fixture.core.slab;
-        if slab.claim_frame(0, drop) {
+        if slab.claim_page(0, drop) {
             assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "both entries are free");
             // SAFETY: this thread acts as the driver, and has claimed all entries of the block.
             unsafe { slab.retire(0..1) };

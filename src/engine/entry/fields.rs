@@ -186,7 +186,7 @@ impl Entry {
             // Acquire: pairs with `write_callback`. Loom model `census`.
             let vtable = self.vtable.load(Ordering::Acquire);
             // SAFETY: null or a table, which is never freed, because nothing else is ever written there, and the system
-            // leaves the memory of a retired frame as it is, or zero. So the table is valid, whichever callback it belongs
+            // leaves the memory of a retired page as it is, or zero. So the table is valid, whichever callback it belongs
             // to.
             let vtable = unsafe { vtable.as_ref() };
             if let Some(vtable) = vtable.filter(|_| self.state() == state) {

@@ -4,11 +4,11 @@
 //!                       magazines
 //!   cache of a thread ◄─────────► depot of the shard
 //!           ▲                             │
-//!           │ new or retired frames,      │ trim: free entries are set aside,
-//!           │ or entries set aside        │ and free frames retired
+//!           │ new or retired pages,      │ trim: free entries are set aside,
+//!           │ or entries set aside        │ and free pages retired
 //!           │                             ▼
 //!           └─────────────────────────  slab  ◄─────────► the system
-//!                                               segments are mapped, frames retired
+//!                                               segments are mapped, pages retired
 //! ```
 //!
 //! | unit     | is                                                                                     |
@@ -16,18 +16,18 @@
 //! | entry    | 64 bytes: the memory of one timer, named by an index of 32 bits                        |
 //! | magazine | up to 32 free entries, which move between a cache and the depot together               |
 //! | block    | 64 neighbouring entries: 4 KiB, with a word that has a bit for each                    |
-//! | frame    | one or more blocks: a page, the unit that the slab allocates and the system takes back |
-//! | segment  | 64 KiB to 4 MiB of frames, which are mapped together and never moved                   |
+//! | page     | one or more blocks: the unit that the slab allocates and the system takes back         |
+//! | segment  | 64 KiB to 4 MiB of pages, which are mapped together and never moved                    |
 //!
 //! | file            | concern                                                                |
 //! |-----------------|------------------------------------------------------------------------|
 //! | `cache`         | the free entries of one thread                                         |
 //! | `depot`         | the free list of a shard, which all threads share                      |
-//! | `slab`          | allocates, retires, closes and lists frames                            |
+//! | `slab`          | allocates, retires, closes and lists pages                            |
 //! | `segment`       | the layout of the slab in segments, and its sizes                      |
 //! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
-//! A frame is *retired* when its memory is given back to the system (decommitted). The driver does this in
+//! A page is *retired* when its memory is given back to the system (decommitted). The driver does this in
 //! [`trim`](super::trim).
 
 mod cache;

@@ -38,10 +38,10 @@ pub(super) struct Segment {
 pub(super) struct Block {
     /// The entries that are [set aside](super::sparse_blocks), one bit each.
     pub(super) aside: AtomicU64,
-    /// First block of the next retired frame. Used in the first block of a frame only.
+    /// First block of the next retired page. Used in the first block of a page only.
     pub(super) link: AtomicU32,
-    /// The flags `RETIRED` and `FRAME_CLOSED` of a frame: see [`slab`](super::slab). Used in the first block of the
-    /// frame only.
+    /// The flags `RETIRED` and `PAGE_CLOSED` of a page: see [`slab`](super::slab). Used in the first block of the
+    /// page only.
     pub(super) flags: AtomicU32,
 }
 

@@ -1,34 +1,34 @@
-//! The slab: allocates, retires and closes frames of entries.
+//! The slab: allocates, retires and closes pages of entries.
 //!
 //! An entry is named by its index in the slab's [segments](super::segment). With 32 bits, a link is half as long as a
 //! pointer, and one word has room for a link and a tag against ABA.
 //!
-//! Entries are allocated in *frames*. A frame is the least that the system takes back: one block if a page has 4 KiB, 4
-//! or 16 blocks if a page is larger.
+//! Entries are allocated in *pages*. A page is the least that the system takes back: one block if that is 4 KiB, 4
+//! or 16 blocks if it is more.
 //!
-//! - A *new* frame is allocated by one compare-exchange of the number of blocks. The thread allocates a missing segment
+//! - A *new* page is allocated by one compare-exchange of the number of blocks. The thread allocates a missing segment
 //!   first. If several threads allocate the same segment, one publishes it, and the others free theirs. No thread
 //!   waits.
-//! - A *retired* frame, whose memory the system has taken back, is allocated again by a pop from the stack of retired
-//!   frames.
+//! - A *retired* page, whose memory the system has taken back, is allocated again by a pop from the stack of retired
+//!   pages.
 //!
 //! # Retiring, allocating again, and closing
 //!
-//! Each frame has a word with the flags `RETIRED` and `FRAME_CLOSED`. The word lies outside of the frame's pages, so
+//! Each page has a word with the flags `RETIRED` and `PAGE_CLOSED`. The word lies outside of the page, so
 //! that a thread can read it without touching a retired page. It is changed by read-modify-writes only, so of two
 //! threads that change it, one comes first:
 //!
 //! | at the same time    | the first                       | the second                                         |
 //! |---------------------|---------------------------------|----------------------------------------------------|
-//! | `retire`, `close`   | `retire` sets `RETIRED`         | `close` leaves out the frame, which is not in use  |
-//! |                     | `close` sets `FRAME_CLOSED`     | `retire` leaves the frame as it is                 |
+//! | `retire`, `close`   | `retire` sets `RETIRED`         | `close` leaves out the page, which is not in use  |
+//! |                     | `close` sets `PAGE_CLOSED`     | `retire` leaves the page as it is                 |
 //! | allocation, `close` | the allocation clears `RETIRED` | `close` returns the entries, to be marked `CLOSED` |
-//! |                     | `close` sets `FRAME_CLOSED`     | the allocation is refused                          |
+//! |                     | `close` sets `PAGE_CLOSED`     | the allocation is refused                          |
 //!
-//! `FRAME_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with
+//! `PAGE_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with
 //! its page.
 //!
-//! The changes are `AcqRel`, because three threads may retire a frame, allocate it and close the slab, and the
+//! The changes are `AcqRel`, because three threads may retire a page, allocate it and close the slab, and the
 //! discard of the page must come before the marks. Loom models `shutdown_memory` and `recycle`.
 
 use std::ops::Range;
@@ -43,10 +43,10 @@ use crate::system::{Pages, page_size};
 /// Flag of the number of blocks: the slab is closed, and allocates no more blocks.
 const SLAB_CLOSED: u32 = 1 << 31;
 
-/// Flag of a frame: the system has taken back its memory.
+/// Flag of a page: the system has taken back its memory.
 const RETIRED: u32 = 1 << 0;
-/// Flag of a frame: the slab is closed. A retired frame is not allocated again, and no other is retired.
-const FRAME_CLOSED: u32 = 1 << 1;
+/// Flag of a page: the slab is closed. A retired page is not allocated again, and no other is retired.
+const PAGE_CLOSED: u32 = 1 << 1;
 
 /// Maximum number of blocks that an allocation searches for a sparse one. Where a search is worth its cost, most blocks
 /// are sparse.
@@ -67,23 +67,23 @@ pub(crate) enum AllocError {
 pub(crate) struct Slab {
     /// The segments, by their number; null if not allocated yet.
     segments: Pages<AtomicPtr<[Segment; 1]>>,
-    /// Number of blocks in a frame: a power of two.
-    pub(crate) frame: u32,
+    /// Number of blocks in a page: a power of two.
+    pub(crate) page: u32,
     /// Approximate number of [sparse](super::sparse_blocks) blocks.
     pub(super) sparse: AtomicI64,
     /// The fields that are written more often, on another cache line.
-    pub(super) counts: FrameCounts,
+    pub(super) counts: PageCounts,
 }
 
 /// The fields that are written when blocks are allocated or retired, or become free.
 #[derive(Default)]
 #[repr(align(64))]
-pub(super) struct FrameCounts {
+pub(super) struct PageCounts {
     /// Number of blocks that have ever been allocated as new, and [`SLAB_CLOSED`].
     blocks: AtomicU32,
-    /// The retired frames, each by its first block.
+    /// The retired pages, each by its first block.
     retired: Stack,
-    /// Approximate number of blocks in retired frames.
+    /// Approximate number of blocks in retired pages.
     decommitted: AtomicU32,
     /// Number of sparse blocks that have become all free since the driver's last pass.
     pub(super) free_blocks: AtomicU32,
@@ -92,17 +92,17 @@ pub(super) struct FrameCounts {
 }
 
 impl Slab {
-    /// Returns an empty slab, whose frames are pages of this system.
+    /// Returns an empty slab, with the pages of this system.
     pub(crate) fn new() -> io::Result<Self> {
         let blocks = page_size() / (BLOCK as usize * size_of::<Entry>());
-        Self::with_frame(blocks.clamp(1, (SMALLEST_SEGMENT / BLOCK) as usize) as u32)
+        Self::with_page(blocks.clamp(1, (SMALLEST_SEGMENT / BLOCK) as usize) as u32)
     }
 
-    /// Returns an empty slab with this number of blocks in a frame, as on a system with pages of that size.
-    pub(crate) fn with_frame(frame: u32) -> io::Result<Self> {
+    /// Returns an empty slab with this number of blocks in a page, as on a system with pages of that size.
+    pub(crate) fn with_page(page: u32) -> io::Result<Self> {
         // SAFETY: all zero bytes are a null pointer, which needs no dropping.
         let segments = unsafe { Pages::new(SEGMENTS, || AtomicPtr::new(ptr::null_mut())) }?;
-        Ok(Self { segments, frame, sparse: AtomicI64::new(0), counts: FrameCounts::default() })
+        Ok(Self { segments, page, sparse: AtomicI64::new(0), counts: PageCounts::default() })
     }
 
     /// Returns the entry of this index. Wait-free.
@@ -122,32 +122,32 @@ impl Slab {
         if self.should_adopt() && self.adopt(MAX_SEARCHED, &mut receive) {
             return Ok(());
         }
-        let frame = self.alloc_retired_frame().and_then(|frame| frame.map_or_else(|| self.alloc_new_frame(), Ok));
-        match frame {
+        let page = self.alloc_retired_page().and_then(|page| page.map_or_else(|| self.alloc_new_page(), Ok));
+        match page {
             // Before a timer is refused, all blocks are searched. A search that finds nothing has cleared all marks, so the
             // next search ends at once, until the driver has marked blocks again.
             Err(AllocError::NoMemory) if self.adopt(u32::MAX, &mut receive) => {}
-            frame => self.entries(self.blocks_of(frame?)).rev().for_each(receive),
+            page => self.entries(self.blocks_of(page?)).rev().for_each(receive),
         }
         Ok(())
     }
 
-    /// Allocates a retired frame again, if there is one, and returns its first block. Lock-free.
-    fn alloc_retired_frame(&self) -> Result<Option<u32>, AllocError> {
+    /// Allocates a retired page again, if there is one, and returns its first block. Lock-free.
+    fn alloc_retired_page(&self) -> Result<Option<u32>, AllocError> {
         let Some(first) = self.counts.retired.pop(|block| &self.block(block).0.link) else { return Ok(None) };
-        self.counts.decommitted.fetch_sub(self.frame, Ordering::Relaxed);
+        self.counts.decommitted.fetch_sub(self.page, Ordering::Relaxed);
         // AcqRel: orders the discard of the page, and our use of the entries, against `close`; see the file's head.
         // Loom model `shutdown_memory`.
         let flags = &self.block(first).0.flags;
         flags.compare_exchange(RETIRED, 0, Ordering::AcqRel, Ordering::Acquire).map_err(|_| AllocError::Closed)?;
-        let (pages, range) = self.pages(self.blocks_of(first));
-        // SAFETY: we own the frame, because this thread has popped it. Its pages were discarded.
-        unsafe { pages.reuse(range) };
+        let (memory, range) = self.memory_of(self.blocks_of(first));
+        // SAFETY: we own the page, because this thread has popped it. Its memory was discarded.
+        unsafe { memory.reuse(range) };
         Ok(Some(first))
     }
 
-    /// Allocates a new frame, and returns its first block. Lock-free; may allocate a segment.
-    fn alloc_new_frame(&self) -> Result<u32, AllocError> {
+    /// Allocates a new page, and returns its first block. Lock-free; may allocate a segment.
+    fn alloc_new_page(&self) -> Result<u32, AllocError> {
         let count = &self.counts.blocks;
         let mut blocks = count.load(Ordering::Acquire);
         loop {
@@ -158,44 +158,44 @@ impl Slab {
             self.ensure_segment(locate(blocks * BLOCK).0)?;
             // Release: publishes the segment of the block to `close`; pairs with its `fetch_or`. Relaxed would do for
             // the number alone. Loom model `shutdown`.
-            match count.compare_exchange_weak(blocks, blocks + self.frame, Ordering::AcqRel, Ordering::Acquire) {
+            match count.compare_exchange_weak(blocks, blocks + self.page, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(first) => return Ok(first),
                 Err(seen) => blocks = seen,
             }
         }
     }
 
-    /// Retires these frames, each named by its first block, in ascending order: gives their memory back to the system
-    /// until they are allocated again. Leaves the frames of a closed slab as they are.
+    /// Retires these pages, each named by its first block, in ascending order: gives their memory back to the system
+    /// until they are allocated again. Leaves the pages of a closed slab as they are.
     ///
     /// # Safety
-    /// The caller must own all entries of the frames, which must be free.
-    pub(crate) unsafe fn retire(&self, frames: impl Iterator<Item = u32>) {
+    /// The caller must own all entries of the pages, which must be free.
+    pub(crate) unsafe fn retire(&self, pages: impl Iterator<Item = u32>) {
         let retire = |&first: &u32| {
             let flags = &self.block(first).0.flags;
             // AcqRel: orders the discard against `close`; see the file's head. Loom model `shutdown_memory`.
             flags.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
-        let mut retired = frames.filter(retire).peekable();
+        let mut retired = pages.filter(retire).peekable();
         while let Some(first) = retired.next() {
             // Neighbours in a segment are discarded at once.
             let mut run = self.blocks_of(first);
             while retired.next_if(|&next| next == run.end && locate(next * BLOCK).1 > 0).is_some() {
-                run.end += self.frame;
+                run.end += self.page;
             }
-            let (pages, range) = self.pages(run.clone());
+            let (memory, range) = self.memory_of(run.clone());
             // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry.
             // Another thread may still read a `next_magazine` link, which is atomic, in the middle of a pop that will
             // fail.
-            unsafe { pages.discard(range) };
+            unsafe { memory.discard(range) };
             self.counts.decommitted.fetch_add(run.len() as u32, Ordering::Relaxed);
-            self.frames(run).for_each(|first| self.counts.retired.push(first, &self.block(first).0.link));
+            self.pages(run).for_each(|first| self.counts.retired.push(first, &self.block(first).0.link));
         }
     }
 
     /// Returns the number of blocks that have ever been allocated.
     pub(crate) fn blocks(&self) -> u32 {
-        // Acquire: we see the segments of these blocks; pairs with the release in `alloc_new_frame`.
+        // Acquire: we see the segments of these blocks; pairs with the release in `alloc_new_page`.
         self.counts.blocks.load(Ordering::Acquire) & !SLAB_CLOSED
     }
 
@@ -204,41 +204,41 @@ impl Slab {
         self.blocks().saturating_sub(self.counts.decommitted.load(Ordering::Relaxed)) as usize * BLOCK as usize
     }
 
-    /// Returns the first block of each frame in a range of blocks.
-    pub(crate) fn frames(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
-        blocks.step_by(self.frame as usize)
+    /// Returns the first block of each page in a range of blocks.
+    pub(crate) fn pages(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        blocks.step_by(self.page as usize)
     }
 
-    /// Returns the blocks of the frame that begins with block `first`.
+    /// Returns the blocks of the page that begins with block `first`.
     pub(super) fn blocks_of(&self, first: u32) -> Range<u32> {
-        first..first + self.frame
+        first..first + self.page
     }
 
     /// Closes the slab: no entry is allocated from now on. Returns every entry in memory that was ever allocated, and
-    /// touches no retired frame. Another call returns the same entries.
+    /// touches no retired page. Another call returns the same entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = &Entry> {
-        // Acquire: we see all blocks that were allocated, and their segments; pairs with `alloc_new_frame`. Loom model
+        // Acquire: we see all blocks that were allocated, and their segments; pairs with `alloc_new_page`. Loom model
         // `shutdown`.
         let blocks = self.counts.blocks.fetch_or(SLAB_CLOSED, Ordering::AcqRel) & !SLAB_CLOSED;
         // AcqRel: orders the marks of the caller after the discard of the page; see the file's head. Loom model
         // `shutdown_memory`.
-        self.unless_retired(blocks, |flags| flags.fetch_or(FRAME_CLOSED, Ordering::AcqRel))
+        self.unless_retired(blocks, |flags| flags.fetch_or(PAGE_CLOSED, Ordering::AcqRel))
     }
 
-    /// Returns every entry in memory. Leaves retired frames out, whose pages it need not touch.
+    /// Returns every entry in memory. Leaves retired pages out, which it need not touch.
     ///
     /// An entry that another thread allocates or retires meanwhile may be in the result or not. Its state can be read
     /// either way: a retired entry is free.
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = &Entry> {
-        // Acquire: pairs with the changes by `retire` and `alloc_retired_frame`. A frame that this thread has allocated,
+        // Acquire: pairs with the changes by `retire` and `alloc_retired_page`. A page that this thread has allocated,
         // or one whose allocation it knows of, is not left out.
         self.unless_retired(self.blocks(), |flags| flags.load(Ordering::Acquire))
     }
 
-    /// Returns the entries of the first `blocks` blocks, without the frames that are retired. `read` reads the flags of
-    /// a frame.
+    /// Returns the entries of the first `blocks` blocks, without the pages that are retired. `read` reads the flags of
+    /// a page.
     fn unless_retired(&self, blocks: u32, read: impl Fn(&AtomicU32) -> u32) -> impl Iterator<Item = &Entry> {
-        self.frames(0..blocks)
+        self.pages(0..blocks)
             .filter(move |&first| read(&self.block(first).0.flags) & RETIRED == 0)
             .flat_map(|first| self.entries(self.blocks_of(first)))
             .map(|index| self.get(index))
@@ -257,8 +257,8 @@ impl Slab {
         (&segment.blocks[block], &segment.sparse[block])
     }
 
-    /// Returns the pages of the segment that contains a range of blocks, and the range of their entries in it.
-    fn pages(&self, blocks: Range<u32>) -> (&Pages<Entry>, Range<usize>) {
+    /// Returns the memory of the segment that contains a range of blocks, and the range of their entries in it.
+    fn memory_of(&self, blocks: Range<u32>) -> (&Pages<Entry>, Range<usize>) {
         let (segment, offset) = self.find(blocks.start * BLOCK);
         (&segment.entries, offset..offset + blocks.len() * BLOCK as usize)
     }

@@ -11,68 +11,68 @@ fn an_entry_is_one_cache_line() {
 
 #[test]
 fn every_index_has_an_entry_of_its_own() {
-    for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame).unwrap();
+    for page in [1, 4, 16] {
+        let slab = Slab::with_page(page).unwrap();
         let mut next = 0;
         let mut entries = HashSet::new();
         for _ in 0..50 {
-            assert_eq!(slab.alloc_new_frame(), Ok(next));
+            assert_eq!(slab.alloc_new_page(), Ok(next));
             for index in slab.entries(slab.blocks_of(next)) {
                 assert!(entries.insert(ptr::from_ref(slab.get(index))));
             }
-            next += frame;
+            next += page;
         }
         assert_eq!(slab.close().count(), (next * BLOCK) as usize);
         assert!(slab.close().all(|entry| entries.remove(&ptr::from_ref(entry))));
-        assert_eq!(slab.alloc_new_frame(), Err(AllocError::Closed));
+        assert_eq!(slab.alloc_new_page(), Err(AllocError::Closed));
     }
 }
 
 #[test]
-fn a_closed_slab_has_no_entry_of_a_retired_frame() {
-    for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame).unwrap();
-        (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
-        let (first, last) = (7 * frame, 33 * frame);
-        // SAFETY: we own the entries, because this thread has allocated their frames. They are free.
-        unsafe { slab.retire(slab.frames(first..last)) };
-        assert_eq!(slab.len(), 14 * (frame * BLOCK) as usize);
-        let again = slab.alloc_retired_frame().unwrap().unwrap();
+fn a_closed_slab_has_no_entry_of_a_retired_page() {
+    for page in [1, 4, 16] {
+        let slab = Slab::with_page(page).unwrap();
+        (0..40).for_each(|_| _ = slab.alloc_new_page().unwrap());
+        let (first, last) = (7 * page, 33 * page);
+        // SAFETY: we own the entries, because this thread has allocated their pages. They are free.
+        unsafe { slab.retire(slab.pages(first..last)) };
+        assert_eq!(slab.len(), 14 * (page * BLOCK) as usize);
+        let again = slab.alloc_retired_page().unwrap().unwrap();
         assert!((first..last).contains(&again));
         assert_eq!(slab.close().count(), slab.len());
-        assert_eq!(slab.alloc_retired_frame(), Err(AllocError::Closed));
+        assert_eq!(slab.alloc_retired_page(), Err(AllocError::Closed));
         // SAFETY: as above.
-        unsafe { slab.retire(slab.frames(0..frame)) };
-        assert_eq!(slab.len(), 16 * (frame * BLOCK) as usize, "the frame that was refused is not retired either");
+        unsafe { slab.retire(slab.pages(0..page)) };
+        assert_eq!(slab.len(), 16 * (page * BLOCK) as usize, "the page that was refused is not retired either");
     }
 }
 
 #[test]
-fn a_scan_has_every_entry_but_those_of_retired_frames() {
-    for frame in [1, 4, 16] {
-        let slab = Slab::with_frame(frame).unwrap();
+fn a_scan_has_every_entry_but_those_of_retired_pages() {
+    for page in [1, 4, 16] {
+        let slab = Slab::with_page(page).unwrap();
         assert_eq!(slab.in_memory().count(), 0);
-        (0..40).for_each(|_| _ = slab.alloc_new_frame().unwrap());
-        assert_eq!(slab.in_memory().count(), (40 * frame * BLOCK) as usize);
-        // SAFETY: we own the frames, because this thread has allocated them.
-        unsafe { slab.retire(slab.frames(7 * frame..33 * frame)) };
-        assert_eq!(slab.in_memory().count(), (14 * frame * BLOCK) as usize);
-        slab.alloc_retired_frame().unwrap().unwrap();
+        (0..40).for_each(|_| _ = slab.alloc_new_page().unwrap());
+        assert_eq!(slab.in_memory().count(), (40 * page * BLOCK) as usize);
+        // SAFETY: we own the pages, because this thread has allocated them.
+        unsafe { slab.retire(slab.pages(7 * page..33 * page)) };
+        assert_eq!(slab.in_memory().count(), (14 * page * BLOCK) as usize);
+        slab.alloc_retired_page().unwrap().unwrap();
         assert_eq!(slab.in_memory().count(), slab.len());
     }
 }
 
-/// The driver claims a frame block by block. A thread may have adopted a later block meanwhile.
+/// The driver claims a page block by block. A thread may have adopted a later block meanwhile.
 #[test]
-fn a_frame_that_is_claimed_in_part_is_given_back() {
-    let slab = Slab::with_frame(4).unwrap();
-    slab.alloc_new_frame().unwrap();
+fn a_page_that_is_claimed_in_part_is_given_back() {
+    let slab = Slab::with_page(4).unwrap();
+    slab.alloc_new_page().unwrap();
     for index in (0..4 * BLOCK).filter(|&index| index != 2 * BLOCK) {
-        // SAFETY: we own the entries, because this thread has allocated their frame. They are free, and no driver runs.
+        // SAFETY: we own the entries, because this thread has allocated their page. They are free, and no driver runs.
         unsafe { slab.set_aside_any(index) };
     }
     let mut back = Vec::new();
-    assert!(!slab.claim_frame(0, |index| back.push(index)));
+    assert!(!slab.claim_page(0, |index| back.push(index)));
     assert_eq!(back, (0..2 * BLOCK).collect::<Vec<_>>());
     assert_eq!(slab.count_aside(0), 2 * BLOCK - 1);
 }
@@ -81,5 +81,5 @@ fn a_frame_that_is_claimed_in_part_is_given_back() {
 fn no_more_entries_are_allocated_than_an_index_can_name() {
     let slab = Slab::new().unwrap();
     slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
-    assert_eq!(slab.alloc_new_frame(), Err(AllocError::NoMemory));
+    assert_eq!(slab.alloc_new_page(), Err(AllocError::NoMemory));
 }

@@ -6,12 +6,12 @@
 //! marks such a block as *sparse* and *sets its free entries aside*: they stay out of the depot, as bits in the header
 //! of the block. A thread that frees an entry of a sparse block sets it aside, too, and does not cache it. New timers
 //! fill other blocks, and timers that end empty the sparse ones. When all entries of a block are set aside, the block
-//! is free. The driver retires a frame of free blocks.
+//! is free. The driver retires a page of free blocks.
 //!
 //! # Which memory is used first
 //!
 //! 1. The depot, which has no entries of sparse blocks.
-//! 2. A frame from the slab, retired or new, which the next timers fill from one end to the other.
+//! 2. A page from the slab, retired or new, which the next timers fill from one end to the other.
 //! 3. A sparse block. It comes before 2 if there are at least half as many other blocks as sparse ones. A thread
 //!    *adopts* the block: it takes all entries that are set aside there, and the block is no longer sparse. If the
 //!    system refuses new memory, all blocks are searched for a sparse one.
@@ -58,7 +58,7 @@ impl Slab {
     pub(crate) unsafe fn set_aside(&self, index: u32, back: impl FnMut(u32)) {
         let (block, sparse) = self.block(index / BLOCK);
         let bit = 1 << (index % BLOCK);
-        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside` and `claim_frame`.
+        // Release: publishes the entry to the thread that clears the bit; pairs with `take_aside` and `claim_page`.
         // Acquire: if an adopter has swapped the bits before, the load below sees that the mark is cleared; see the
         // file's head. Loom model `sparse`.
         let aside = block.aside.fetch_or(bit, Ordering::AcqRel) | bit;
@@ -79,15 +79,15 @@ impl Slab {
         self.block(index / BLOCK).0.aside.fetch_or(1 << (index % BLOCK), Ordering::AcqRel);
     }
 
-    /// Returns the number of entries that are set aside in the frame that begins with block `first`.
+    /// Returns the number of entries that are set aside in the page that begins with block `first`.
     pub(crate) fn count_aside(&self, first: u32) -> u32 {
-        // Relaxed: an estimate. `claim_frame` and `take_aside` decide.
+        // Relaxed: an estimate. `claim_page` and `take_aside` decide.
         self.blocks_of(first).map(|block| self.block(block).0.aside.load(Ordering::Relaxed).count_ones()).sum()
     }
 
-    /// Claims all entries of a frame, if all of them are set aside, and returns true: the caller owns them. Returns
+    /// Claims all entries of a page, if all of them are set aside, and returns true: the caller owns them. Returns
     /// false if another thread has taken some. Then it passes the entries that were claimed to `back`.
-    pub(crate) fn claim_frame(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
+    pub(crate) fn claim_page(&self, first: u32, mut back: impl FnMut(u32)) -> bool {
         // Acquire: we see the entries as each thread has set them aside; pairs with `set_aside` and `set_aside_any`.
         // Release: as in `take_aside`. Loom model `sparse`.
         let claim = |&block: &u32| {
@@ -95,7 +95,7 @@ impl Slab {
             aside.compare_exchange(ALL, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let claimed = self.blocks_of(first).take_while(claim).count() as u32;
-        if claimed == self.frame {
+        if claimed == self.page {
             self.blocks_of(first).for_each(|block| _ = self.unmark(block));
             return true;
         }
@@ -103,7 +103,7 @@ impl Slab {
         false
     }
 
-    /// Marks the blocks of a frame as sparse.
+    /// Marks the blocks of a page as sparse.
     pub(crate) fn mark_sparse(&self, first: u32) {
         for block in self.blocks_of(first) {
             // Relaxed: a hint. The block is counted before another thread can subtract it.
@@ -114,13 +114,13 @@ impl Slab {
         }
     }
 
-    /// Returns whether the first block of a frame is sparse.
-    pub(crate) fn is_frame_sparse(&self, first: u32) -> bool {
+    /// Returns whether the first block of a page is sparse.
+    pub(crate) fn is_page_sparse(&self, first: u32) -> bool {
         self.block(first).1.load(Ordering::Relaxed)
     }
 
-    /// Adopts all blocks of a frame: clears their marks, and passes all entries that are set aside there to `receive`.
-    pub(crate) fn adopt_frame(&self, first: u32, mut receive: impl FnMut(u32)) {
+    /// Adopts all blocks of a page: clears their marks, and passes all entries that are set aside there to `receive`.
+    pub(crate) fn adopt_page(&self, first: u32, mut receive: impl FnMut(u32)) {
         for block in self.blocks_of(first) {
             self.unmark(block);
             self.take_aside(block, &mut receive);
@@ -189,7 +189,7 @@ impl Slab {
         aside != 0
     }
 
-    /// Returns whether there are so many other blocks that a sparse one is adopted before a frame is allocated.
+    /// Returns whether there are so many other blocks that a sparse one is adopted before a page is allocated.
     pub(super) fn should_adopt(&self) -> bool {
         let sparse = self.sparse.load(Ordering::Relaxed);
         sparse > 0 && (self.len_outside_sparse() / BLOCK as usize) as i64 >= sparse / 2
