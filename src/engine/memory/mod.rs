@@ -4,7 +4,7 @@
 //!                       magazines
 //!   cache of a thread ◄─────────► depot of the shard
 //!           ▲                             │
-//!           │ new or retired pages,      │ trim: free entries are set aside,
+//!           │ new or retired pages,       │ trim: free entries are set aside,
 //!           │ or entries set aside        │ and free pages retired
 //!           │                             ▼
 //!           └─────────────────────────  slab  ◄─────────► the system
@@ -23,7 +23,7 @@
 //! |-----------------|------------------------------------------------------------------------|
 //! | `cache`         | the free entries of one thread                                         |
 //! | `depot`         | the free list of a shard, which all threads share                      |
-//! | `slab`          | allocates, retires, closes and lists pages                            |
+//! | `slab`          | allocates, retires, closes and lists pages                             |
 //! | `segment`       | the layout of the slab in segments, and its sizes                      |
 //! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!

@@ -20,10 +20,10 @@
 //!
 //! | at the same time    | the first                       | the second                                         |
 //! |---------------------|---------------------------------|----------------------------------------------------|
-//! | `retire`, `close`   | `retire` sets `RETIRED`         | `close` leaves out the page, which is not in use  |
-//! |                     | `close` sets `PAGE_CLOSED`     | `retire` leaves the page as it is                 |
+//! | `retire`, `close`   | `retire` sets `RETIRED`         | `close` leaves out the page, which is not in use   |
+//! |                     | `close` sets `PAGE_CLOSED`      | `retire` leaves the page as it is                  |
 //! | allocation, `close` | the allocation clears `RETIRED` | `close` returns the entries, to be marked `CLOSED` |
-//! |                     | `close` sets `PAGE_CLOSED`     | the allocation is refused                          |
+//! |                     | `close` sets `PAGE_CLOSED`      | the allocation is refused                          |
 //!
 //! `PAGE_CLOSED` is never cleared. So no thread gets an entry that `close` has left out, or whose mark was lost with
 //! its page.
