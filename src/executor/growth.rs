@@ -25,7 +25,7 @@
 //!
 //! - A dispatch wakes an idle one, if no worker is idle and there is room. So does a worker that
 //!   puts a late batch back.
-//! - From a [check](super::check) that finds a late job and no idle worker, checks follow every [`MIN_INTERVAL`] at
+//! - From a [check](super::job_queue) that finds a late job and no idle worker, checks follow every [`MIN_INTERVAL`] at
 //!   first. Each samples busy workers, wakes idle extra threads, and starts new ones, until no late job waits or a
 //!   worker is idle. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all
 //!   workers stay busy, that costs some 20 µs every 8 ms. The leader, which checks, has timers to expire. So one check
@@ -33,11 +33,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::jobs::{Jobs, is_late};
-use super::queue::JobQueue;
-use super::worker::WorkerStatus;
+use slab::Slab;
+
+use super::job_queue::BusyWorker;
 use crate::sync::thread::Thread;
-use crate::sync::{Arc, lock};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// Time without a job after which an extra thread ends.
 pub(super) const IDLE: Duration = Duration::from_secs(5);
@@ -62,128 +62,129 @@ pub(super) struct Growth {
     /// Number of extra threads, including those that are being started.
     pub(super) extras: usize,
     /// Number of times that an extra thread was woken or started.
-    needed: u64,
+    pub(super) needed: u64,
     /// Idle extra threads; the last one became idle last.
     pub(super) idle: Vec<Thread>,
     /// When a check last started a worker or began to sample. `None` while none need sample.
     since: Option<Instant>,
     /// Time of the next sample.
-    sample_at: Option<Instant>,
+    pub(super) sample_at: Option<Instant>,
     /// Place of the busy worker from which the next check samples.
     next: usize,
 }
 
-impl Jobs {
-    /// Returns how many workers more should run. `None` if too many run.
+impl Growth {
+    /// Returns how many workers more should run, beside `idle` ones of the pool. `None` if too many run.
     ///
     /// The threads of the pool that are not extra are in both numbers. Those that were woken or started, but have not
     /// taken the lock yet, count as running.
-    pub(super) fn room(&self) -> Option<usize> {
-        let Growth { extras, idle, blocked, .. } = &self.growth;
-        (self.idle.len() + idle.len() + 2 * blocked).checked_sub(*extras)
+    pub(super) fn room(&self, idle: usize) -> Option<usize> {
+        (idle + self.idle.len() + 2 * self.blocked).checked_sub(self.extras)
     }
 
-    /// Wakes an idle extra thread for a job, if there is room for it.
+    /// Wakes an idle extra thread for a job, if there is room for it. No worker of the pool is idle.
     pub(super) fn wake_extra(&mut self) {
-        self.wake_extras(self.room().unwrap_or(0).min(1));
+        self.wake_extras(self.room(0).unwrap_or(0).min(1));
     }
 
     /// Wakes at most `max` idle extra threads. Returns the number that it woke.
     fn wake_extras(&mut self, max: usize) -> usize {
-        let growth = &mut self.growth;
-        let woken = max.min(growth.idle.len());
-        let first = growth.idle.len() - woken;
-        growth.idle.drain(first..).for_each(|thread| thread.unpark());
-        growth.needed += woken as u64;
+        let woken = max.min(self.idle.len());
+        let first = self.idle.len() - woken;
+        self.idle.drain(first..).for_each(|thread| thread.unpark());
+        self.needed += woken as u64;
         woken
     }
 
-    /// Returns whether the busy workers must be sampled, because callbacks wait for them.
-    fn must_sample(&mut self, now: Instant) -> bool {
-        let has_late_job = self.waiting.front().is_some_and(|&(_, since)| is_late(since, now));
-        let must = has_late_job && self.idle.is_empty() && self.growth.limit > 0 && !self.closed;
-        self.growth.since = must.then(|| self.growth.since.unwrap_or(now));
+    /// Returns whether the busy workers must be sampled, if `callbacks_wait` for them.
+    pub(super) fn must_sample(&mut self, callbacks_wait: bool, now: Instant) -> bool {
+        let must = callbacks_wait && self.limit > 0;
+        self.since = must.then(|| self.since.unwrap_or(now));
         must
     }
 
-    /// Returns when the growth needs the next check.
-    pub(super) fn check_growth(&mut self, now: Instant) -> Option<Instant> {
-        self.must_sample(now).then(|| self.growth.sample_at.unwrap_or(now))
-    }
-
-    /// Wakes idle extra threads for which there is room. Returns the number that the caller must start.
-    fn make_room(&mut self) -> usize {
-        let room = self.room().unwrap_or(0).min(MAX_WOKEN);
-        let woken = self.wake_extras(room);
-        let growth = &mut self.growth;
-        let starting = (room - woken).min(growth.limit - growth.extras).min(MAX_STARTS);
-        growth.extras += starting;
-        growth.needed += starting as u64;
-        starting
-    }
-
-    /// Returns the busy workers to sample next, each with its place and the start of its batch.
-    fn next_to_sample(&mut self) -> Vec<(usize, Instant, Arc<WorkerStatus>)> {
-        let next = self.growth.next;
-        let places = self.busy.capacity();
-        let due = (next..next + places).map(|place| place % places).filter_map(|place| {
-            let worker = self.busy.get(place)?;
+    /// Returns the busy workers to sample next, each with its place and the start of its batch, if it is time.
+    pub(super) fn next_to_sample(
+        &mut self,
+        busy: &Slab<BusyWorker>,
+        now: Instant,
+    ) -> Option<Vec<(usize, Instant, Arc<WorkerStatus>)>> {
+        if self.since.is_none() || self.sample_at.is_some_and(|at| at > now) {
+            return None;
+        }
+        let places = busy.capacity();
+        let due = (self.next..self.next + places).map(|place| place % places).filter_map(|place| {
+            let worker = busy.get(place)?;
             Some((place, worker.since, worker.status.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
-        self.growth.next = due.last().map_or(0, |(place, ..)| place + 1);
-        due
+        self.next = due.last().map_or(0, |(place, ..)| place + 1);
+        Some(due)
     }
 
     /// Records samples, but not that of a batch whose place another has taken meanwhile. A later check samples it.
-    fn record_samples(&mut self, samples: &[(usize, Instant, Option<u64>)]) {
+    pub(super) fn record_samples(&mut self, busy: &mut Slab<BusyWorker>, samples: &[(usize, Instant, Option<u64>)]) {
         for &(place, since, asleep) in samples {
-            if let Some(worker) = self.busy.get_mut(place).filter(|worker| worker.since == since) {
+            if let Some(worker) = busy.get_mut(place).filter(|worker| worker.since == since) {
                 let is_blocked = asleep.is_some() && asleep == worker.asleep;
-                self.growth.blocked += usize::from(is_blocked);
-                self.growth.blocked -= usize::from(worker.is_blocked);
+                self.blocked += usize::from(is_blocked);
+                self.blocked -= usize::from(worker.is_blocked);
                 worker.asleep = asleep;
                 worker.is_blocked = is_blocked;
             }
         }
     }
-}
 
-impl JobQueue {
-    /// Returns the number of extra threads, and how often one was woken or started.
-    pub(crate) fn extra_threads(&self) -> (u64, u64) {
-        let Growth { extras, needed, .. } = lock(&self.jobs).growth;
-        (extras as u64, needed)
+    /// Wakes idle extra threads for which there is room. Returns the number that the caller must start. No worker of the
+    /// pool is idle.
+    pub(super) fn make_room(&mut self) -> usize {
+        let room = self.room(0).unwrap_or(0).min(MAX_WOKEN);
+        let woken = self.wake_extras(room);
+        let starting = (room - woken).min(self.limit - self.extras).min(MAX_STARTS);
+        self.extras += starting;
+        self.needed += starting as u64;
+        starting
     }
 
-    /// Samples the busy workers, and wakes or starts extra ones, if it is time.
-    pub(super) fn grow(&self, now: Instant, start: impl FnOnce(usize) -> usize) {
-        let mut jobs = lock(&self.jobs);
-        let growth = &mut jobs.growth;
-        if growth.since.is_none() || growth.sample_at.is_some_and(|at| at > now) {
-            return;
-        }
-        let workers = jobs.next_to_sample();
-        drop(jobs);
-        let samples: Vec<_> =
-            workers.into_iter().map(|(place, since, status)| (place, since, status.sample())).collect();
-        let mut jobs = lock(&self.jobs);
-        jobs.record_samples(&samples);
-        let starting = if jobs.must_sample(now) { jobs.make_room() } else { 0 };
-        drop(jobs);
-        let started = if starting > 0 { start(starting) } else { 0 };
-        let mut jobs = lock(&self.jobs);
-        let growth = &mut jobs.growth;
-        // The system has refused to start the others.
-        growth.extras -= starting - started;
-        growth.needed -= (starting - started) as u64;
-        if let Some(since) = &mut growth.since {
+    /// Sets the time of the next sample. Of the threads that were `starting`, the system has `started` some.
+    pub(super) fn end_check(&mut self, starting: usize, started: usize, now: Instant) {
+        self.extras -= starting - started;
+        self.needed -= (starting - started) as u64;
+        if let Some(since) = &mut self.since {
             if started > 0 {
                 *since = now;
             }
             let interval = ((now - *since) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
-            growth.sample_at = Some(now + interval);
+            self.sample_at = Some(now + interval);
         }
+    }
+}
+
+/// What a check samples of a worker.
+pub(super) struct WorkerStatus {
+    /// See [`WorkerThread::sample`](super::job_queue::WorkerThread::sample).
+    sample: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    /// The worker is inside a callback, or runs what callbacks have left to rayon.
+    in_foreign_code: AtomicBool,
+}
+
+impl WorkerStatus {
+    pub(super) fn new(sample: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { sample: Box::new(sample), in_foreign_code: AtomicBool::new(false) })
+    }
+
+    /// Runs `f`, which is foreign code.
+    pub(super) fn run_foreign(&self, f: impl FnOnce()) {
+        // Relaxed, as in `sample`: a hint. A stale value costs at most one extra thread too many or too few.
+        self.in_foreign_code.store(true, Ordering::Relaxed);
+        f();
+        self.in_foreign_code.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns how often the thread has gone to sleep, if it is asleep inside foreign code.
+    pub(super) fn sample(&self) -> Option<u64> {
+        let is_inside = || self.in_foreign_code.load(Ordering::Relaxed);
+        is_inside().then(|| (self.sample)()).flatten().filter(|_| is_inside())
     }
 }
 
