@@ -1,4 +1,4 @@
-//! The executors from which a user chooses, and the one that runs: drivers dispatch batches to it.
+//! The executors from which a user chooses, and the running one, to which drivers dispatch batches.
 
 use std::any::Any;
 use std::fmt;

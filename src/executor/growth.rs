@@ -5,10 +5,9 @@
 //!
 //! # Blocked, or waiting for a core
 //!
-//! The timer samples the busy workers. A worker is *blocked* if two samples,
-//! [`MIN_INTERVAL`] or more apart, find it inside the same batch and asleep throughout.
-//! The system counts how often a thread has gone to sleep: if that count is the same in both samples, the thread has
-//! not run in between. A worker that waits for a core is not asleep, so overload starts no extra thread. A flag says
+//! The timer samples the busy workers. A worker is *blocked* if two samples, [`MIN_INTERVAL`] or more apart, find it inside
+//! the same batch and asleep throughout. The system counts how often a thread has gone to sleep: if that count is the same
+//! in both samples, the thread has not run in between. A worker that waits for a core is not asleep, so overload starts no extra thread. A flag says
 //! whether the worker is inside foreign code, which is a callback or what it has left to rayon. So a worker that waits
 //! for the lock of the queue does not count as blocked.
 //!
@@ -23,8 +22,7 @@
 //!
 //! # What wakes or starts an extra thread
 //!
-//! - A dispatch wakes an idle one, if no worker is idle and there is room. So does a worker that
-//!   puts a late batch back.
+//! - A dispatch wakes an idle one, if no worker is idle and there is room. So does a worker that puts a late batch back.
 //! - From a [check](super::job_queue) that finds a late job and no idle worker, checks follow every [`MIN_INTERVAL`] at
 //!   first. Each samples busy workers, wakes idle extra threads, and starts new ones, until no late job waits or a
 //!   worker is idle. The longer none was started, the longer the interval becomes, up to [`MAX_INTERVAL`]. While all

@@ -106,9 +106,8 @@ pub(crate) struct JobQueue {
 }
 
 impl JobQueue {
-    /// Creates the queue of a pool whose threads [`work`](Self::work). While they are blocked, up
-    /// to `max_extra` extra ones do, if a thread [checks](Self::check) the queue. A borrowed pool has no such threads:
-    /// it runs tickets.
+    /// Creates the queue of a pool whose threads [`work`](Self::work). While they are blocked, up to `max_extra` extra ones
+    /// do, if a thread [checks](Self::check) the queue. A borrowed pool has no such threads: it runs tickets.
     pub(crate) fn new(max_extra: usize) -> Self {
         let mut jobs = Jobs::default();
         jobs.growth.limit = max_extra;
@@ -167,6 +166,7 @@ impl JobQueue {
                 jobs.idle_list(is_extra).push(thread::current());
             }
             drop(jobs);
+            // Without the lock, as the former batch: it may be the last count, and take long.
             drop(exhausted);
             running = taken.map(|(batch, place, _)| (batch, place));
             if let Some((batch, _)) = &running {
