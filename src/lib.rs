@@ -199,7 +199,7 @@ mod drive;
 #[cfg(any(feature = "std", loom))]
 pub(crate) mod engine;
 pub(crate) mod error;
-#[cfg(any(feature = "std", loom))]
+#[cfg(any(feature = "std", shuttle))]
 pub(crate) mod executor;
 #[cfg(all(doctest, feature = "std"))]
 mod forbidden_tests;

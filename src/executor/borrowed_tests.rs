@@ -4,7 +4,7 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::executor::batch::tests::Callbacks;
+use crate::executor::job_queue::tests::Callbacks;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -5,7 +5,7 @@
 //! bottom of its stack. Between callbacks, the loop runs what these have `spawn`ed. rayon ends the thread once the loop
 //! has returned and no work is left.
 //!
-//! *Extra* threads differ from the others only in that they end when they are idle. The head of `job_queue/growth.rs` says
+//! *Extra* threads differ from the others only in that they end when they are idle. The head of `growth.rs` says
 //! when they start.
 
 use std::any::Any;
