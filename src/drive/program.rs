@@ -92,7 +92,7 @@ impl Driver {
     /// [`Inline`](crate::Executor::Inline) runs them here, and a [custom](crate::Executor::Custom) executor is called
     /// here. What they make due may wait for the next call. After a shutdown, does nothing.
     ///
-    /// Soon after [`take_driver`](Timer::take_driver), a thread of the service's may still drive the shard, or run what
+    /// Soon after [`take_driver`](crate::Timer::take_driver), a thread of the service's may still drive the shard, or run what
     /// has expired. Until it is done, this returns 0. Then it calls the waker, unless
     /// [`next_wakeup`](Self::next_wakeup) has returned a time to look again, or nothing is armed.
     pub fn drive(&mut self) -> usize {

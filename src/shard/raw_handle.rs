@@ -120,7 +120,7 @@ impl Shard {
     /// Releases a handle. Frees the entry if nothing else refers to it, and the shard if this was its last handle.
     ///
     /// # Safety
-    /// The handle must come from [`schedule`](Self::schedule) or a [`SleepEntry`](super::SleepEntry), and must not have
+    /// The handle must come from [`NewTimer`](super::NewTimer) or a [`SleepEntry`](super::SleepEntry), and must not have
     /// been released before.
     #[inline]
     pub(crate) unsafe fn release(raw: RawHandle) {
