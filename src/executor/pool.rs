@@ -123,7 +123,6 @@ impl Pool {
 
 /// The calling thread: the only one of a rayon pool.
 impl WorkerThread for Thread {
-    #[inline]
     fn after_callback(&self) {
         // Of broadcasts, only `yield_local` knows, which takes some 80 instructions.
         if rayon_core::current_thread_has_pending_tasks() == Some(true) {

@@ -73,22 +73,18 @@ pub(crate) struct State(pub(super) u64);
 impl State {
     pub(super) const FREE: State = State(0);
 
-    #[inline]
     pub(crate) fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
 
-    #[inline]
     pub(super) fn with(self, flags: u64) -> State {
         State(self.0 | flags)
     }
 
-    #[inline]
     pub(super) fn without(self, flags: u64) -> State {
         State(self.0 & !flags)
     }
 
-    #[inline]
     pub(crate) fn kind(self) -> CallbackKind {
         match self.0 & (PERIODIC | WAKER | VALUE) {
             0 => CallbackKind::Once,
@@ -99,7 +95,6 @@ impl State {
     }
 
     /// Replaces the deadline, rounded up if it is far. `now` is the present tick.
-    #[inline]
     pub(super) fn with_deadline(self, deadline: u64, now: u64) -> State {
         let flags = self.0 & FLAGS & !COARSE;
         if deadline.abs_diff(now) < EXACT_RANGE {
@@ -111,13 +106,11 @@ impl State {
 
     /// Returns whether the word has this deadline. Another with the same low bits is farther away than a thread can be
     /// behind the present.
-    #[inline]
     pub(super) fn has_deadline(self, deadline: u64, now: u64) -> bool {
         self.with_deadline(deadline, now) == self
     }
 
     /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
-    #[inline]
     pub(crate) fn deadline(self, now: u64) -> u64 {
         if self.has(COARSE) {
             let multiple = self.0 & !FLAGS;

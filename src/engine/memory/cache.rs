@@ -29,7 +29,6 @@ impl Cache {
     }
 
     /// Takes the entry that was added last.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         self.len = self.len.checked_sub(1)?;
         Some(self.entries[self.len])
@@ -37,7 +36,6 @@ impl Cache {
 
     /// Adds an entry that is unused. If the cache is full, first passes the least recently used magazine to
     /// `overflow`.
-    #[inline]
     pub(crate) fn push(&mut self, index: u32, overflow: impl FnOnce(&[u32])) {
         debug_assert!(!self.entries[..self.len].contains(&index), "an entry is free once");
         if self.len >= self.entries.len() {
