@@ -136,13 +136,14 @@ fn memory_wakes_a_loop_that_sleeps_once_until_it_drives() {
     });
 }
 
+/// A push and freed memory each wake the loop.
 #[test]
 fn a_waker_that_is_set_late_is_called_once() {
     explore(|| {
         let program = Program::new();
         let waker = LoopWaker::new();
-        program.answer();
-        let callers = [(); 2].map(|()| program.spawn(Program::push));
+        assert!(program.falls_asleep(0));
+        let callers = [Program::push, Program::free].map(|wake| program.spawn(wake));
         program.wakeup().program.bell.set(&waker.waker());
         waker.park();
         callers.into_iter().for_each(|caller| caller.join().unwrap());
