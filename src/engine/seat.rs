@@ -183,11 +183,11 @@ impl DriverWakeup {
     ///
     /// In a turn, a shard that seems to sleep may be about to look again, and find something. The number of turns is the
     /// version of a seqlock: if it has not changed, there was no turn at the moment at which the tick was read. By argument:
-    /// a reader does not pause for exactly 2^32 turns.
+    /// no model with two preemptions comes here, and a reader does not pause for exactly 2^32 turns.
     pub(crate) fn is_at_rest(&self, now: u64) -> bool {
         let seat = self.seat.state();
         let sleeps = !seat.has(TAKEN | HAS_CHORES) && self.wake_tick() > now;
-        // Acquire: the second reading of the word comes after that of the tick. Loom model `quiescence`.
+        // Acquire: the second reading of the word comes after that of the tick.
         fence(Ordering::Acquire);
         sleeps && self.seat.state() == seat
     }

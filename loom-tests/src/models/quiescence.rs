@@ -75,27 +75,18 @@ fn callbacks_of_one_tick_in_two_shards_that_wait_for_each_other() {
 /// advances.
 #[test]
 fn a_callback_that_schedules_in_another_shard() {
-    explore(|| schedule_in_another(VirtualShard::new));
-}
-
-/// The same while that shard is in a turn: it seems to sleep before it looks again, and finds the callback.
-#[test]
-fn a_callback_that_schedules_in_a_shard_in_a_turn() {
-    explore(|| schedule_in_another(VirtualShard::awake));
-}
-
-fn schedule_in_another(new: impl Fn(&Clock) -> VirtualShard) {
-    let clock = Clock::new();
-    let [first, second] = [VirtualShard::new(&clock), new(&clock)];
-    let runs = Runs::new();
-    let (target, count) = (second.clone(), runs.clone());
-    first.schedule(0, move || target.schedule(0, move || count.count()));
-    let drivers = [first.start(1, inline), second.start(1, inline)];
-    let shards = [second, first];
-    assert_eq!(clock.wait_for_quiescence(&shards), None);
-    assert_eq!(runs.get(), 1);
-    shards[0].end();
-    drivers.into_iter().for_each(|driver| driver.join().unwrap());
+    explore(|| {
+        let clock = Clock::new();
+        let [first, second] = [VirtualShard::new(&clock), VirtualShard::new(&clock)];
+        let runs = Runs::new();
+        let (target, count) = (second.clone(), runs.clone());
+        first.schedule(0, move || target.schedule(0, move || count.count()));
+        let drivers = [first.start(1, inline), second.start(1, inline)];
+        let shards = [second, first];
+        assert_eq!(clock.wait_for_quiescence(&shards), None);
+        assert_eq!(runs.get(), 1);
+        drivers.into_iter().for_each(|driver| driver.join().unwrap());
+    });
 }
 
 /// The driver is idle while a worker is still running a callback.
