@@ -92,8 +92,8 @@ impl Driver {
     /// [`Inline`](crate::Executor::Inline) runs them here, and a [custom](crate::Executor::Custom) executor is called
     /// here. What they make due may wait for the next call. After a shutdown, does nothing.
     ///
-    /// Soon after [`take_driver`](crate::Timer::take_driver), a thread of the service's may still drive the shard, or run what
-    /// has expired. Until it is done, this returns 0. Then it calls the waker, unless
+    /// Soon after [`take_driver`](crate::Timer::take_driver), a thread of the service's may still drive the shard, or run
+    /// what has expired. Until it is done, this returns 0. Then it calls the waker, unless
     /// [`next_wakeup`](Self::next_wakeup) has returned a time to look again, or nothing is armed.
     pub fn drive(&mut self) -> usize {
         self.attach();
@@ -137,9 +137,10 @@ impl Driver {
     ///
     /// The instant is at most the tick of the earliest deadline, or the end of the [slack](crate::Builder::slack) where
     /// wake-ups are dense. It may be earlier, but a loop that sleeps by it is tickless. While no waker is set, it is soon
-    /// if a thread of the service's still runs what has expired in this shard. Each call begins anew: if another thread then arms a timer for earlier than the answer, it calls the
-    /// waker, once. Beside that, memory to be given back calls it at most once before the next `drive`, and a shutdown.
-    /// So a loop that is woken drives: otherwise memory waits until it does.
+    /// if a thread of the service's still runs what has expired in this shard. Each call begins anew: if another thread
+    /// then arms a timer for earlier than the answer, it calls the waker, once. Beside that, memory to be given back calls
+    /// it at most once before the next `drive`, and a shutdown. So a loop that is woken drives: otherwise memory waits
+    /// until it does.
     pub fn next_wakeup(&mut self) -> Option<Instant> {
         self.attach();
         if self.is_closed() {
