@@ -139,8 +139,8 @@
 //! its documentation says that it does. While nothing is due and no callback runs, the threads sleep, except for a
 //! bounded number of wake-ups after timers were scheduled or have ended.
 //!
-//! [`Timer`](Timer#promises) lists the promises. [`guide::promises`] states each in full, and [checks.md] names
-//! the tests and models that check it.
+//! [`Timer`](Timer#promises) lists the promises. [`guide::promises`] states each in full, and [checks.md] says
+//! why it holds, and how to find the tests and models that check it.
 //!
 //! # How it works
 //!

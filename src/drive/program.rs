@@ -100,18 +100,18 @@ impl Driver {
         if self.is_closed() {
             return 0;
         }
-        let shard_set = self.shard_set.clone();
-        let shard = &shard_set.shards[self.index];
+        let Self { shard_set, index, gate, sleeps, has_driven, .. } = self;
+        let shard = &shard_set.shards[*index];
         let wakeup = &shard.core.wakeup;
         let now = shard.ticks.now_tick();
         // What was due when it was set passes the gate, and opens it for nothing else.
         let opens = wakeup.wake_tick() <= now && !wakeup.is_due_when_set();
-        wakeup.program.wake_up(&mut self.sleeps, || now);
-        self.has_driven = true;
+        wakeup.program.wake_up(sleeps, || now);
+        *has_driven = true;
         let mut expired = 0;
         let mut is_due = true;
         let mut to_present = false;
-        while let Some(seated) = shard.core.wakeup.take_seat(PROGRAM) {
+        while let Some(seated) = wakeup.take_seat(PROGRAM) {
             // A round that has begun before this call may go to an earlier tick.
             to_present |= !seated.driver.in_round;
             let Some(seated) = shard.turn(seated, is_due) else { break };
@@ -119,7 +119,7 @@ impl Driver {
             let mut turn = HandOut::default();
             turn.add(shard, seated);
             expired += turn.len;
-            turn.run(&shard_set, |_, foreign| foreign());
+            turn.run(shard_set, |_, foreign| foreign());
             if !is_due {
                 break;
             }
@@ -127,7 +127,7 @@ impl Driver {
             is_due = !is_over;
         }
         if opens {
-            self.gate.pass(self.gate.due_tick(now), expired > 0);
+            gate.pass(gate.due_tick(now), expired > 0);
         }
         expired
     }
