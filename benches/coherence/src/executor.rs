@@ -1,6 +1,9 @@
 //! The part of the crate's `executor` that runs callbacks on the thread that drives: `Executor::Inline` and custom
 //! executors. There is no pool.
 
+#[path = "../../../src/executor/batch.rs"]
+mod batch;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -10,15 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::error::BuildError;
-
-/// As the crate's own.
-pub(crate) trait Batch: Send + Sync + 'static {
-    fn run(&self, after_each: &dyn Fn());
-    fn is_exhausted(&self) -> bool;
-    fn into_singles(self) -> impl Iterator<Item = Self>
-    where
-        Self: Sized;
-}
+pub(crate) use batch::Batch;
 
 #[derive(Clone, Default)]
 pub enum Executor {
