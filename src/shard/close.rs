@@ -13,8 +13,6 @@ use std::mem;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
-#[cfg(test)]
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use super::shard::Shard;
@@ -67,7 +65,10 @@ impl Shard {
         let seated = self.guarded(seated, |driver| {
             driver.turn(&self.core, is_due, || self.ticks.now_tick());
             #[cfg(test)]
-            assert!(driver.expired.is_empty() || !self.fault.load(Relaxed), "a test has broken the wheel");
+            assert!(
+                driver.expired.is_empty() || !self.fault.load(std::sync::atomic::Ordering::Relaxed),
+                "a test has broken the wheel"
+            );
         })?;
         self.begin_in_flight(seated.driver.expired.len());
         Some(seated)
