@@ -67,7 +67,7 @@ impl OwnThread {
             last: 0,
             idle_turns: 0,
             busyness: Busyness::new(),
-            gate: shard_set.gate(),
+            gate: shard_set.gate.clone(),
             sleeps: Sleeps::default(),
         }
     }

@@ -73,13 +73,13 @@ impl Driver {
     pub(crate) fn take(shard_set: &Arc<ShardSet>, service: u64, index: usize) -> Option<Self> {
         let wakeup = &shard_set.shards[index].core.wakeup;
         loop {
-            let role = wakeup.role();
+            let role = wakeup.seat.role();
             if role == PROGRAM {
                 return None;
             }
             if wakeup.change_role(role, PROGRAM) {
                 wakeup.program.bell.attach();
-                let (shard_set, gate) = (shard_set.clone(), shard_set.gate());
+                let (shard_set, gate) = (shard_set.clone(), shard_set.gate.clone());
                 return Some(Self { shard_set, service, index, gate, sleeps: Sleeps::default(), has_driven: true });
             }
         }

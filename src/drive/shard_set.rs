@@ -38,13 +38,13 @@ const LITTLE: u32 = 25;
 
 /// The shards of a service, and their executor.
 pub(crate) struct ShardSet {
-    pub(super) shards: Vec<Arc<Shard>>,
+    pub(crate) shards: Vec<Arc<Shard>>,
     pub(super) alarms: Arc<Alarms>,
     pub(super) dispatcher: Dispatcher,
     /// Shards fold.
     pub(super) is_flexible: bool,
     /// What the gate of each thread is at first.
-    gate: Gate,
+    pub(super) gate: Gate,
     /// Until when the leader counts as a thread that has more than a little to do.
     leader_busy: Mutex<Instant>,
 }
@@ -74,15 +74,6 @@ impl ShardSet {
         self.alarms.is_attached_here()
     }
 
-    /// Returns a gate for a thread that drives.
-    pub(super) fn gate(&self) -> Gate {
-        self.gate.clone()
-    }
-
-    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
-        &self.shards
-    }
-
     /// Wakes all threads, which end once their shards are closed.
     pub(crate) fn wake_all(&self) {
         self.alarms.wake_all();
@@ -94,7 +85,7 @@ impl ShardSet {
 
     /// Returns the shards that have this role, with their indices.
     fn shards_with(&self, role: u32) -> impl Iterator<Item = (usize, &Arc<Shard>)> {
-        self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.role() == role)
+        self.shards.iter().enumerate().filter(move |(_, shard)| shard.core.wakeup.seat.role() == role)
     }
 
     /// Gives callbacks to the executor.

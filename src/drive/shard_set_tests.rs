@@ -40,7 +40,7 @@ fn a_leader_that_is_behind_gets_no_other_shard() {
             leader.make_turns(&shard_set);
         }
         shard_set.balance(1, 0);
-        let is_folded = shard.core.wakeup.role() == LEADER;
+        let is_folded = shard.core.wakeup.seat.role() == LEADER;
         assert!(is_folded != is_behind || begun.elapsed() > LOAD_INTERVAL, "{is_folded}");
     }
 }

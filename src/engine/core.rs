@@ -92,7 +92,7 @@ impl Core {
             // in ascending order. Entries of a large page that do not fit into the cache go to the depot.
             self.slab.alloc(|index| self.keep(cache, index))?;
         }
-        if cache.was_filled_before() && self.wakeup.role() != PROGRAM {
+        if cache.was_filled_before() && self.wakeup.seat.role() != PROGRAM {
             // Wake the driver early, so that it need not link a large backlog when the first timer expires. A program's
             // loop sleeps as long as `next_wakeup` has said.
             self.wake_lazily();
@@ -272,10 +272,5 @@ impl Core {
             drop(lock(&self.run_ended.0));
             self.run_ended.1.notify_all();
         }
-    }
-
-    /// Returns whether no entry waits for the driver in the intake.
-    pub(crate) fn intake_is_empty(&self) -> bool {
-        self.intake.is_empty()
     }
 }

@@ -263,7 +263,7 @@ impl ShardDriver {
         core.drain_cache(&mut self.free_entries);
         let has_chores = again || self.has_chores(core);
         let has_new_chores = || !has_chores && self.has_chores(core);
-        let is_idle = || core.intake_is_empty() && !core.is_closing() && !has_new_chores();
+        let is_idle = || core.intake.is_empty() && !core.is_closing() && !has_new_chores();
         self.has_chores = core.wakeup.fall_asleep(self.now, self.next_round(), is_idle) && has_chores;
     }
 

@@ -114,7 +114,8 @@ impl Seat {
         SeatState(self.word.load(Ordering::Acquire))
     }
 
-    pub(super) fn role(&self) -> u32 {
+    /// Returns the role that drives the shard. Readers that act on it have a fence before this.
+    pub(crate) fn role(&self) -> u32 {
         self.state().role()
     }
 

@@ -201,7 +201,7 @@ impl DriverWakeup {
         // SeqCst: orders the lowered word before the loads of the role and of its alarm. Pairs with the fences of
         // `change_role`, `put_back` and `Alarm::fall_asleep`. Loom model `roles`.
         fence(Ordering::SeqCst);
-        match self.role() {
+        match self.seat.role() {
             // The loop asks again before it sleeps.
             PROGRAM if self.program.bell.is_here() => {}
             PROGRAM => self.program.wake_by(tick),
@@ -212,7 +212,7 @@ impl DriverWakeup {
     /// Wakes the driver because the shard is closed. Calls the waker of a program's loop in any case.
     pub(crate) fn wake_for_close(&self) {
         self.wake_by(AWAKE);
-        if self.role() == PROGRAM {
+        if self.seat.role() == PROGRAM {
             self.program.bell.ring_anyway();
         }
     }
@@ -225,7 +225,7 @@ impl DriverWakeup {
         // SeqCst: orders what there is to do before the looks at the role, the driver and the loop; pairs with
         // `fall_asleep`. Loom model `program`.
         fence(Ordering::SeqCst);
-        if self.role() != PROGRAM {
+        if self.seat.role() != PROGRAM {
             // Relaxed: an old value only wakes the driver earlier.
             let since = self.asleep_since.load(Ordering::Relaxed);
             self.wake_by_ordered(since.saturating_add(lazy_wakeup));
@@ -263,11 +263,6 @@ impl DriverWakeup {
         self.wake_tick.load(Ordering::Relaxed)
     }
 
-    /// Returns the role that drives the shard. Readers that act on it have a fence before this.
-    pub(crate) fn role(&self) -> u32 {
-        self.seat.role()
-    }
-
     /// Gives the shard from one role to another, and wakes that. Returns false, without effect, if the shard has a third.
     pub(crate) fn change_role(&self, from: u32, to: u32) -> bool {
         let is_changed = self.seat.change_role(from, to);
@@ -289,6 +284,6 @@ impl DriverWakeup {
 
     /// Returns the alarm of the shard's role, which is not the program's.
     pub(crate) fn alarm(&self) -> &Alarm {
-        self.alarms.get(self.role())
+        self.alarms.get(self.seat.role())
     }
 }

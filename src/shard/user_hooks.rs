@@ -129,16 +129,6 @@ pub(crate) struct SlowHook {
 }
 
 impl SlowHook {
-    pub(crate) fn new(over: Duration, call: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
-        let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(call);
-        Self { over, call: call.into() }
-    }
-
-    /// Begins to measure a run. Returns the present, and the report, in which the caller fills in how long it took.
-    fn begin(late: Duration, shard: usize, callback: &'static str) -> (Instant, SlowCallback) {
-        (Instant::now(), SlowCallback { took: Duration::ZERO, late, shard, callback })
-    }
-
     /// Calls the hook if the run took longer than the threshold. Unwinds if the hook panics.
     fn report(&self, run: SlowCallback) {
         if run.took > self.over {
@@ -152,7 +142,10 @@ impl Shard {
     pub(super) fn begin_slow(&self, lateness: u64, callback: &Callback) -> SlowRun {
         let is_reported = matches!(callback.kind(), CallbackKind::Once | CallbackKind::Periodic);
         self.settings.on_slow.as_ref().filter(|_| is_reported)?;
-        Some(SlowHook::begin(Duration::from_nanos(lateness), self.settings.index, callback.type_name()))
+        let (late, shard) = (Duration::from_nanos(lateness), self.settings.index);
+        // The worker fills in how long it took.
+        let run = SlowCallback { took: Duration::ZERO, late, shard, callback: callback.type_name() };
+        Some((Instant::now(), run))
     }
 
     /// The callback has returned or panicked.
@@ -206,10 +199,11 @@ mod tests {
     #[test]
     fn a_run_is_slow_if_it_takes_longer_than_the_threshold() {
         let (sender, receiver) = mpsc::channel();
-        let hook = SlowHook::new(Duration::from_millis(3), move |slow| sender.send(slow).unwrap());
+        let call = Arc::new(move |slow| sender.send(slow).unwrap());
+        let hook = SlowHook { over: Duration::from_millis(3), call };
         let report = |nanos| {
-            let (_, run) = SlowHook::begin(Duration::from_millis(9), 7, "a closure");
-            hook.report(SlowCallback { took: Duration::from_nanos(nanos), ..run });
+            let (took, late) = (Duration::from_nanos(nanos), Duration::from_millis(9));
+            hook.report(SlowCallback { took, late, shard: 7, callback: "a closure" });
             receiver.try_recv().map(|slow| (slow.took.as_nanos(), slow.late, slow.shard, slow.callback)).ok()
         };
         assert_eq!(report(3_000_000), None);

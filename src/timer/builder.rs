@@ -352,7 +352,7 @@ impl Builder {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
-        Self { on_slow: Some(SlowHook::new(over, hook)), ..self }
+        Self { on_slow: Some(SlowHook { over, call: Arc::new(hook) }), ..self }
     }
 
     /// Sets whether the drop of the last [`Timer`] reports the pending callbacks that it drops. Default: true.

@@ -126,7 +126,7 @@ impl Service {
             // Relaxed: the number orders no other memory.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             ticks,
-            shards: shard_set.shards().to_vec(),
+            shards: shard_set.shards.clone(),
             next: AtomicUsize::new(0),
             queues: OpenQueues::default(),
             process,

@@ -64,7 +64,7 @@ impl ClosedGate {
     /// Lets the shard sleep, unless something has come in. Returns whether it does.
     fn rest(&mut self) -> bool {
         let core = &self.fixture.core;
-        core.wakeup.fall_asleep(self.driver.now, self.driver.next_round(), || core.intake_is_empty())
+        core.wakeup.fall_asleep(self.driver.now, self.driver.next_round(), || core.intake.is_empty())
     }
 
     /// Makes a round at `OPENED`, and lets the shard sleep.

@@ -100,7 +100,7 @@ impl Harness {
             if last {
                 break;
             }
-            let idle = || !driver.has_chores(core) && core.intake_is_empty() && !self.has_ended() && self.now() == now;
+            let idle = || !driver.has_chores(core) && core.intake.is_empty() && !self.has_ended() && self.now() == now;
             sleep(&core.wakeup, || self.now(), driver.next_round(), idle);
         }
         *self.state.driver.lock().unwrap() = Some(driver);
