@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loom::sync::Notify;
 
-pub(crate) use crate::source::sync::lock::{lock, unpoisoned};
+pub(crate) use crate::source::sync::portable::{lock, unpoisoned};
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

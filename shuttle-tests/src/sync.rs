@@ -1,8 +1,6 @@
 //! The crate's `sync`, built from shuttle's primitives.
 
-pub(crate) use crate::source::sync::cell::UnsafeCell;
-pub(crate) use crate::source::sync::lock::{lock, unpoisoned};
-pub(crate) use crate::source::sync::parker::Parker;
+pub(crate) use crate::source::sync::portable::{Parker, UnsafeCell, lock, unpoisoned};
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) use shuttle::thread_local as thread_static;

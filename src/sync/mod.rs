@@ -4,22 +4,14 @@
 //! are the standard library's. The crates `loom-tests` and `shuttle-tests` compile the same files, with a `sync` of
 //! their own that has the same names.
 //!
-//! | file        | concern                                           |
-//! |-------------|---------------------------------------------------|
-//! | `native`    | the standard library's primitives, and the limits |
-//! | `cell`      | `UnsafeCell` with the interface of loom's         |
-//! | `lock`      | locks that a panic does not poison                |
-//! | `parker`    | parks one thread; another unparks it              |
-//! | `thread_id` | an id for each thread                             |
+//! | file       | concern                                                                                   |
+//! |------------|-------------------------------------------------------------------------------------------|
+//! | `native`   | the standard library's primitives, the limits, and an id for each thread                  |
+//! | `portable` | `UnsafeCell` with the interface of loom's, locks without poison, and a parker of a thread |
 
-pub(crate) mod cell;
-pub(crate) mod lock;
 #[cfg(not(loom))]
 mod native;
-#[cfg(any(not(loom), shuttle))]
-pub(crate) mod parker;
-#[cfg(not(loom))]
-mod thread_id;
+pub(crate) mod portable;
 
 #[cfg(not(loom))]
-pub(crate) use native::*;
+pub(crate) use {native::*, portable::*};
