@@ -54,8 +54,8 @@ impl<T> Pages<T> {
         // SAFETY: the values may become zero, because of this function's contract: no thread uses them, except for
         // reads whose results do not matter.
         unsafe {
-            self.advise(advice, range);
-        }
+            self.advise(advice, range)
+        };
         #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
         let _ = (&self.map, range);
     }
@@ -69,8 +69,8 @@ impl<T> Pages<T> {
         #[cfg(target_vendor = "apple")]
         // SAFETY: the advice has no preconditions on the values, because it changes none.
         unsafe {
-            self.advise(memmap2::UncheckedAdvice::FreeReuse, range);
-        }
+            self.advise(memmap2::UncheckedAdvice::FreeReuse, range)
+        };
         #[cfg(not(target_vendor = "apple"))]
         let _ = range;
     }
