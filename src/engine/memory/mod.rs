@@ -21,23 +21,18 @@
 //!
 //! | file            | concern                                                                |
 //! |-----------------|------------------------------------------------------------------------|
-//! | `cache`         | the free entries of one thread                                         |
-//! | `depot`         | the free list of a shard, which all threads share                      |
-//! | `slab`          | allocates, retires, closes and lists pages                             |
-//! | `segment`       | the layout of the slab in segments, and its sizes                      |
+//! | `free_lists`    | the cache of one thread, and the depot of a shard                      |
+//! | `slab`          | allocates, retires, closes and lists pages, in segments                |
 //! | `sparse_blocks` | blocks with few timers, whose free entries are *set aside*, out of use |
 //!
 //! A page is *retired* when its memory is given back to the system (decommitted). The driver does this in
 //! [`trim`](super::trim).
 
-mod cache;
-mod depot;
-mod segment;
+mod free_lists;
 mod slab;
 mod sparse_blocks;
 
-pub(crate) use cache::Cache;
-pub(crate) use depot::{Depot, members};
-pub(super) use depot::{MAGAZINE, magazines};
-pub(super) use segment::BLOCK;
+pub(crate) use free_lists::{Cache, Depot, members};
+pub(super) use free_lists::{MAGAZINE, magazines};
+pub(super) use slab::BLOCK;
 pub(crate) use slab::{AllocError, Slab};

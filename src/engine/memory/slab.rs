@@ -1,7 +1,12 @@
 //! The slab: allocates, retires and closes pages of entries.
 //!
-//! An entry is named by its index in the slab's [segments](super::segment). With 32 bits, a link is half as long as a
-//! pointer, and one word has room for a link and a tag against ABA.
+//! An entry is named by its index in the slab. With 32 bits, a link is half as long as a pointer, and one word has room
+//! for a link and a tag against ABA.
+//!
+//! The index leads to a *segment*, which is allocated when its first entry is needed. It is never moved, and never freed
+//! before the slab. Segments double in size from 64 KiB to 4 MiB; all further ones have 4 MiB. So a small shard takes
+//! little memory, and a process that is short of address space can use all but 4 MiB of it. 64 KiB are whole pages on
+//! every system. The sizes of models are small, because a model explores every entry that exists.
 //!
 //! Entries are allocated in *pages*. A page is the least that the system takes back: one block if that is 4 KiB, 4
 //! or 16 blocks if it is more.
@@ -34,11 +39,23 @@
 use std::ops::Range;
 use std::{io, ptr};
 
-use super::segment::{BLOCK, Block, SEGMENTS, SMALLEST_SEGMENT, Segment, locate};
 use crate::engine::entry::Entry;
 use crate::engine::stack::Stack;
-use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering, limit};
 use crate::system::{Pages, page_size};
+
+/// Number of entries in a block: a page of 4 KiB.
+pub(crate) const BLOCK: u32 = limit(64) as u32;
+/// Number of entries in the smallest segment of a slab: 64 KiB. A power of two.
+const SMALLEST_SEGMENT: u32 = limit(1 << 10) as u32;
+/// Number of entries in the largest segment of a slab: 4 MiB. A power of two.
+const LARGEST_SEGMENT: u32 = 2 * limit(1 << 15) as u32;
+/// Maximum number of segments of a slab. Together they have 2^32 entries, less one smallest segment.
+const SEGMENTS: usize = match (cfg!(loom), cfg!(shuttle)) {
+    (false, _) => (1 << 16) + 5,
+    (true, false) => 6,
+    (true, true) => 100,
+};
 
 /// Flag of the number of blocks: the slab is closed, and allocates no more blocks.
 const SLAB_CLOSED: u32 = 1 << 31;
@@ -306,6 +323,63 @@ impl Drop for Slab {
             drop(unsafe { Box::from_raw(segment) });
         }
     }
+}
+
+/// A mapping of entries, and what is stored beside them.
+struct Segment {
+    entries: Pages<Entry>,
+    blocks: Pages<Block>,
+    /// Whether each block is [sparse](super::sparse_blocks). Not in `blocks`, because many threads read this and few
+    /// write it.
+    sparse: Pages<AtomicBool>,
+}
+
+/// The header of a block, outside of its entries. All zero bytes are a block in use.
+#[derive(Default)]
+pub(super) struct Block {
+    /// The entries that are [set aside](super::sparse_blocks), one bit each.
+    pub(super) aside: AtomicU64,
+    /// First block of the next retired page. Used in the first block of a page only.
+    link: AtomicU32,
+    /// The flags [`RETIRED`] and [`PAGE_CLOSED`] of a page. Used in the first block of the page only.
+    flags: AtomicU32,
+}
+
+impl Segment {
+    /// Allocates the segment of this number. Returns `None` if the system has no memory for it.
+    ///
+    /// An array of one, because a `Vec` can report that there is no memory, and a box of a single value cannot.
+    fn allocate(number: usize) -> Option<Box<[Self; 1]>> {
+        let entries = size(number) as usize;
+        let blocks = entries / BLOCK as usize;
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).ok()?;
+        // SAFETY: all zero bytes are a free entry, a block in use, and `false`; a segment is not empty. None of the
+        // three needs dropping, because a callback is taken out of its entry before its timer ends.
+        one.push(unsafe {
+            Self {
+                entries: Pages::new(entries, Entry::new).ok()?,
+                blocks: Pages::new(blocks, Block::default).ok()?,
+                sparse: Pages::new(blocks, || AtomicBool::new(false)).ok()?,
+            }
+        });
+        one.into_boxed_slice().try_into().ok()
+    }
+}
+
+/// Returns the number of the segment that contains the entry `index`, and the offset of the entry in it.
+#[inline]
+fn locate(index: u32) -> (usize, usize) {
+    let shifted = index.wrapping_add(SMALLEST_SEGMENT);
+    // The lowest bit does not change the logarithm. It shows the compiler that the number is not zero.
+    let log = (shifted | 1).ilog2().min(LARGEST_SEGMENT.ilog2());
+    let number = (shifted >> log).wrapping_add(log).wrapping_sub(SMALLEST_SEGMENT.ilog2() + 1);
+    (number as usize, (shifted & ((1 << log) - 1)) as usize)
+}
+
+/// Returns the number of entries of a segment.
+fn size(number: usize) -> u32 {
+    SMALLEST_SEGMENT << number.min((LARGEST_SEGMENT / SMALLEST_SEGMENT).ilog2() as usize)
 }
 
 #[cfg(all(test, not(loom)))]

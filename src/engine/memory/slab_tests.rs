@@ -83,3 +83,15 @@ fn no_more_entries_are_allocated_than_an_index_can_name() {
     slab.counts.blocks.store((1 << 26) - (SMALLEST_SEGMENT / BLOCK), Ordering::Relaxed);
     assert_eq!(slab.alloc_new_page(), Err(AllocError::NoMemory));
 }
+
+#[test]
+fn segments_follow_each_other_without_a_gap() {
+    let mut first = 0;
+    for number in 0..SEGMENTS {
+        let last = first + size(number) - 1;
+        assert_eq!(locate(first), (number, 0));
+        assert_eq!(locate(last), (number, size(number) as usize - 1));
+        first = last.wrapping_add(1);
+    }
+    assert_eq!(first, u32::MAX - SMALLEST_SEGMENT + 1, "all that 32 bits can name");
+}

@@ -33,8 +33,7 @@
 //! bits. Either the adopter takes this bit with the others, or the thread finds no mark, and takes the bits back. Loom
 //! model `sparse`.
 
-use super::segment::BLOCK;
-use super::slab::Slab;
+use super::slab::{BLOCK, Slab};
 use crate::sync::Ordering;
 
 /// The bits of all entries of a block.
