@@ -53,6 +53,8 @@ const MAX_INTERVAL: Duration = Duration::from_millis(8);
 /// What the queue's lock protects for its growth.
 #[derive(Default)]
 pub(super) struct Growth {
+    /// The workers that run a batch.
+    pub(super) busy: Slab<BusyWorker>,
     /// Maximum number of extra threads.
     pub(super) limit: usize,
     /// Number of blocked workers, extra threads among them.
@@ -80,18 +82,14 @@ impl Growth {
         (idle + self.idle.len() + 2 * self.blocked).checked_sub(self.extras)
     }
 
-    /// Wakes an idle extra thread for a job, if there is room for it. No worker of the pool is idle.
-    pub(super) fn wake_extra(&mut self) {
-        self.wake_extras(self.room(0).unwrap_or(0).min(1));
-    }
-
-    /// Wakes at most `max` idle extra threads. Returns the number that it woke.
-    fn wake_extras(&mut self, max: usize) -> usize {
-        let woken = max.min(self.idle.len());
-        let first = self.idle.len() - woken;
-        self.idle.drain(first..).for_each(|thread| thread.unpark());
+    /// Wakes at most `max` idle extra threads, for which there is room. Returns for how many more, of `max`, there is room.
+    /// No worker of the pool is idle.
+    pub(super) fn wake_extras(&mut self, max: usize) -> usize {
+        let room = self.room(0).unwrap_or(0).min(max);
+        let left = self.idle.len().saturating_sub(room);
+        let woken = self.idle.drain(left..).map(|thread| thread.unpark()).count();
         self.needed += woken as u64;
-        woken
+        room - woken
     }
 
     /// Returns whether the busy workers must be sampled, if `callbacks_wait` for them.
@@ -102,17 +100,13 @@ impl Growth {
     }
 
     /// Returns the busy workers to sample next, each with its place and the start of its batch, if it is time.
-    pub(super) fn next_to_sample(
-        &mut self,
-        busy: &Slab<BusyWorker>,
-        now: Instant,
-    ) -> Option<Vec<(usize, Instant, Arc<WorkerStatus>)>> {
+    pub(super) fn next_to_sample(&mut self, now: Instant) -> Option<Vec<(usize, Instant, Arc<WorkerStatus>)>> {
         if self.since.is_none() || self.sample_at.is_some_and(|at| at > now) {
             return None;
         }
-        let places = busy.capacity();
+        let places = self.busy.capacity();
         let due = (self.next..self.next + places).map(|place| place % places).filter_map(|place| {
-            let worker = busy.get(place)?;
+            let worker = self.busy.get(place)?;
             Some((place, worker.since, worker.status.clone()?))
         });
         let due: Vec<_> = due.take(MAX_SAMPLES).collect();
@@ -121,9 +115,9 @@ impl Growth {
     }
 
     /// Records samples, but not that of a batch whose place another has taken meanwhile. A later check samples it.
-    pub(super) fn record_samples(&mut self, busy: &mut Slab<BusyWorker>, samples: &[(usize, Instant, Option<u64>)]) {
+    pub(super) fn record_samples(&mut self, samples: &[(usize, Instant, Option<u64>)]) {
         for &(place, since, asleep) in samples {
-            if let Some(worker) = busy.get_mut(place).filter(|worker| worker.since == since) {
+            if let Some(worker) = self.busy.get_mut(place).filter(|worker| worker.since == since) {
                 let is_blocked = asleep.is_some() && asleep == worker.asleep;
                 self.blocked += usize::from(is_blocked);
                 self.blocked -= usize::from(worker.is_blocked);
@@ -136,9 +130,7 @@ impl Growth {
     /// Wakes idle extra threads for which there is room. Returns the number that the caller must start. No worker of the
     /// pool is idle.
     pub(super) fn make_room(&mut self) -> usize {
-        let room = self.room(0).unwrap_or(0).min(MAX_WOKEN);
-        let woken = self.wake_extras(room);
-        let starting = (room - woken).min(self.limit - self.extras).min(MAX_STARTS);
+        let starting = self.wake_extras(MAX_WOKEN).min(self.limit - self.extras).min(MAX_STARTS);
         self.extras += starting;
         self.needed += starting as u64;
         starting

@@ -17,13 +17,12 @@ impl WorkerStatus {
 /// A pool that may grow, and its busy workers.
 struct Pool {
     growth: Growth,
-    busy: Slab<BusyWorker>,
     since: Instant,
 }
 
 impl Pool {
     fn new(limit: usize) -> Self {
-        Self { growth: Growth { limit, ..Growth::default() }, busy: Slab::new(), since: Instant::now() }
+        Self { growth: Growth { limit, ..Growth::default() }, since: Instant::now() }
     }
 
     /// Returns a pool of two busy workers. The number is how often both have gone to sleep; zero stands for `None`.
@@ -41,12 +40,12 @@ impl Pool {
     fn add(&mut self, sample: impl Fn() -> Option<u64> + Send + Sync + 'static) {
         let status = WorkerStatus::new(sample);
         status.enter();
-        self.busy.insert(busy_worker(self.since, Some(status)));
+        self.growth.busy.insert(busy_worker(self.since, Some(status)));
     }
 
     fn next_to_sample(&mut self) -> Vec<(usize, Instant, Arc<WorkerStatus>)> {
         assert!(self.growth.must_sample(true, self.since));
-        self.growth.next_to_sample(&self.busy, self.since).expect("it is time")
+        self.growth.next_to_sample(self.since).expect("it is time")
     }
 
     /// Samples once, and returns how many workers are blocked.
@@ -54,12 +53,12 @@ impl Pool {
         let workers = self.next_to_sample();
         let samples: Vec<_> =
             workers.into_iter().map(|(place, since, status)| (place, since, status.sample())).collect();
-        self.growth.record_samples(&mut self.busy, &samples);
+        self.growth.record_samples(&samples);
         self.growth.blocked
     }
 
     fn set_blocked(&mut self, place: usize, is_blocked: bool) {
-        let was_blocked = std::mem::replace(&mut self.busy[place].is_blocked, is_blocked);
+        let was_blocked = std::mem::replace(&mut self.growth.busy[place].is_blocked, is_blocked);
         self.growth.blocked = self.growth.blocked + usize::from(is_blocked) - usize::from(was_blocked);
     }
 }
@@ -80,7 +79,7 @@ fn a_worker_is_blocked_if_it_slept_from_one_sample_to_the_next() {
 fn a_worker_that_waits_for_the_queue_is_not_blocked() {
     let (mut pool, sleep_count) = Pool::busy();
     sleep_count.store(1, Ordering::Relaxed);
-    pool.busy[0].status.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
+    pool.growth.busy[0].status.as_ref().unwrap().in_foreign_code.store(false, Ordering::Relaxed);
     assert_eq!((pool.sample(), pool.sample()), (0, 1));
 }
 
@@ -143,18 +142,18 @@ fn the_sample_of_a_batch_that_has_ended_is_given_to_no_other() {
     sleep_count.store(1, Ordering::Relaxed);
     let samples: Vec<_> =
         pool.next_to_sample().into_iter().take(1).map(|(place, id, _)| (place, id, Some(1))).collect();
-    assert_eq!(samples, [(0, pool.busy[0].since, Some(1))]);
-    pool.busy.remove(0);
-    pool.busy.insert(busy_worker(pool.since + MIN_INTERVAL, None));
-    pool.growth.record_samples(&mut pool.busy, &samples);
-    assert_eq!((pool.busy.len(), pool.busy[0].asleep), (2, None));
+    assert_eq!(samples, [(0, pool.growth.busy[0].since, Some(1))]);
+    pool.growth.busy.remove(0);
+    pool.growth.busy.insert(busy_worker(pool.since + MIN_INTERVAL, None));
+    pool.growth.record_samples(&samples);
+    assert_eq!((pool.growth.busy.len(), pool.growth.busy[0].asleep), (2, None));
 }
 
 #[test]
 fn a_check_wakes_and_starts_a_bounded_number_of_workers() {
     const BUSY: usize = 1000;
     let mut pool = Pool::new(BUSY);
-    (0..BUSY).for_each(|_| _ = pool.busy.insert(busy_worker(pool.since, None)));
+    (0..BUSY).for_each(|_| _ = pool.growth.busy.insert(busy_worker(pool.since, None)));
     (0..BUSY).for_each(|place| pool.set_blocked(place, true));
     pool.growth.extras = BUSY / 2;
     pool.growth.idle.extend((0..BUSY / 2).map(|_| thread::current()));
@@ -178,9 +177,9 @@ fn one_idle_extra_is_woken_for_a_job_if_there_is_room() {
     let (mut pool, _) = Pool::busy();
     pool.growth.extras = 2;
     pool.growth.idle.extend([(); 2].map(|()| thread::current()));
-    pool.growth.wake_extra();
+    pool.growth.wake_extras(1);
     assert_eq!((pool.growth.idle.len(), pool.growth.needed), (2, 0), "two run already");
     pool.set_blocked(0, true);
-    pool.growth.wake_extra();
+    pool.growth.wake_extras(1);
     assert_eq!((pool.growth.idle.len(), pool.growth.needed), (1, 1));
 }

@@ -49,8 +49,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use slab::Slab;
-
 use super::batch::Batch;
 use super::growth::{Growth, IDLE, WorkerStatus};
 use crate::sync::thread::{self, Thread};
@@ -71,10 +69,7 @@ pub(crate) trait WorkerThread {
 
     /// Parks the calling thread until it is unparked, for `timeout` at most. May return spuriously.
     fn park(&self, timeout: Option<Duration>) {
-        match timeout {
-            Some(timeout) => thread::park_timeout(timeout),
-            None => thread::park(),
-        }
+        timeout.map_or_else(thread::park, thread::park_timeout);
     }
 
     /// Runs what a callback has left to rayon, except for broadcasts. Called after each callback.
@@ -216,15 +211,13 @@ impl JobQueue {
         if jobs.check_at.is_none_or(|at| at > now) {
             return 0;
         }
-        let Jobs { growth, busy, .. } = &mut *jobs;
-        let workers = growth.next_to_sample(busy, now);
+        let workers = jobs.growth.next_to_sample(now);
         drop(jobs);
         if let Some(workers) = workers {
             let sample = |(place, since, status): (_, _, Arc<WorkerStatus>)| (place, since, status.sample());
             let samples: Vec<_> = workers.into_iter().map(sample).collect();
             let mut jobs = lock(&self.jobs);
-            let Jobs { growth, busy, .. } = &mut *jobs;
-            growth.record_samples(busy, &samples);
+            jobs.growth.record_samples(&samples);
             let starting = if jobs.must_sample(now) { jobs.growth.make_room() } else { 0 };
             drop(jobs);
             let started = if starting > 0 { start(starting) } else { 0 };
@@ -247,7 +240,6 @@ impl JobQueue {
 struct Jobs {
     /// Batches that wait for a worker, each with the time of its dispatch or of its start.
     waiting: VecDeque<(Arc<dyn Batch>, Instant)>,
-    busy: Slab<BusyWorker>,
     /// The idle workers of the pool; the last one became idle last.
     idle: Vec<Thread>,
     /// Time of the last dispatch.
@@ -284,7 +276,7 @@ impl Jobs {
     fn call_worker(&mut self) -> Option<Thread> {
         let last = self.idle.pop();
         if last.is_none() {
-            self.growth.wake_extra();
+            self.growth.wake_extras(1);
         }
         last
     }
@@ -313,7 +305,7 @@ impl Jobs {
         self.check_by(now + LATE_AFTER);
         let (taken, status) = (batch.clone(), status.cloned());
         let worker = BusyWorker { since: now, batch, assisted: is_late, status, asleep: None, is_blocked: false };
-        Some((taken, self.busy.insert(worker), is_late))
+        Some((taken, self.growth.busy.insert(worker), is_late))
     }
 
     /// Adds a job that is late, and wakes a worker for it.
@@ -340,7 +332,7 @@ impl Jobs {
 
     /// Records that a worker has run its batch. The worker has a count of the batch, so the drop here is not the last.
     fn end(&mut self, place: usize) {
-        let worker = self.busy.remove(place);
+        let worker = self.growth.busy.remove(place);
         self.growth.blocked -= usize::from(worker.is_blocked);
     }
 
@@ -349,14 +341,14 @@ impl Jobs {
     fn check(&mut self, now: Instant, exhausted: &mut Vec<Arc<dyn Batch>>) -> usize {
         let has_job = self.has_job(now, exhausted);
         let dispatched_at = self.dispatched_at.filter(|_| has_job);
-        let starts = dispatched_at.into_iter().chain(self.busy.iter().map(|(_, worker)| worker.since));
+        let starts = dispatched_at.into_iter().chain(self.growth.busy.iter().map(|(_, worker)| worker.since));
         let late_at = starts.map(|since| since + LATE_AFTER).filter(|&at| at > now).min();
         let assist = |(_, worker): (usize, &mut BusyWorker)| {
             let must = is_late(worker.since, now) && !worker.assisted && !worker.batch.is_exhausted();
             worker.assisted |= must;
             must.then(|| (worker.batch.clone(), worker.since))
         };
-        let late: Vec<_> = self.busy.iter_mut().filter_map(assist).collect();
+        let late: Vec<_> = self.growth.busy.iter_mut().filter_map(assist).collect();
         let added = late.len();
         late.into_iter().for_each(|(batch, since)| self.add_late(batch, since));
         let sample_at = self.must_sample(now).then(|| self.growth.sample_at.unwrap_or(now));
@@ -373,10 +365,8 @@ impl Jobs {
     /// Sets the time of the next check.
     fn set_check(&mut self, at: Option<Instant>) {
         self.check_at = at;
-        if at.is_some() {
-            if let Some(wake) = &self.wake_leader {
-                wake();
-            }
+        if let (Some(_), Some(wake)) = (at, &self.wake_leader) {
+            wake();
         }
     }
 

@@ -254,7 +254,7 @@ const INTERVAL: Duration = Duration::from_micros(600);
 fn add_busy(queue: &JobQueue, now: Instant, sample: impl Fn() -> Option<u64> + Send + Sync + 'static) {
     let status = WorkerStatus::new(sample);
     status.enter();
-    lock(&queue.jobs).busy.insert(busy_worker(now - LATE_AFTER, Some(status)));
+    lock(&queue.jobs).growth.busy.insert(busy_worker(now - LATE_AFTER, Some(status)));
 }
 
 /// Returns the queue of a pool of two busy workers, which are asleep, and have not been awake since the start.
@@ -293,7 +293,7 @@ fn checks_follow_until_no_late_job_waits() {
     assert_eq!(check(start + INTERVAL / 2), (0, Some(INTERVAL / 2)), "too early");
     assert_eq!(check(start + INTERVAL), (4, Some(INTERVAL)), "both are blocked");
     let mut jobs = lock(&queue.jobs);
-    (0..4).for_each(|_| _ = jobs.busy.insert(busy_worker(start - LATE_AFTER, None)));
+    (0..4).for_each(|_| _ = jobs.growth.busy.insert(busy_worker(start - LATE_AFTER, None)));
     drop(jobs);
     for (after, interval) in [(600, 600), (2_000, 600), (100_000, 8_000)] {
         let now = start + INTERVAL + Duration::from_micros(after);
