@@ -10,7 +10,6 @@
 //! | recurring   | at the instant that the callback returns; `None` ends the timer |
 //! | with delays | the returned time after the end of the last run; `None` ends it |
 
-use std::any;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
@@ -285,7 +284,7 @@ impl Timer {
             Err(kind) => return Err(ScheduleError::new(kind, f)),
         };
         let periodic = Periodic { f, run, ticks: self.0.ticks.clone(), next: first.requested };
-        match timer.arm_with(Callback::periodic(Box::new(periodic)), first) {
+        match timer.arm_with(Callback::periodic::<F>(Box::new(periodic)), first) {
             // SAFETY: only this `TimerHandle` owns the raw handle.
             Ok(raw) => Ok(unsafe { TimerHandle::new(raw, first) }),
             Err((kind, callback)) => {
@@ -321,9 +320,5 @@ where
 
     fn reset(&mut self, due: u64) {
         self.next = self.ticks.after_reset(due);
-    }
-
-    fn type_name() -> &'static str {
-        any::type_name::<F>()
     }
 }

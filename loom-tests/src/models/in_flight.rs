@@ -54,7 +54,7 @@ fn spawn_run_and_caller(
     let mut cache = Cache::new();
     let (started, has_started) = mpsc::channel();
     let callback = RunsAgainLater { runs: fixture.counts.clone(), started: Some(started) };
-    let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
+    let handle = fixture.schedule(&mut cache, Callback::periodic::<()>(Box::new(callback)), NOW).unwrap();
     let batch = fixture.collect_batch(driver, NOW);
     let worker = fixture.spawn(move |fixture| {
         let worker = fixture.worker(NOW);

@@ -95,7 +95,7 @@ fn cancel_from_inside_and_outside() {
         let mut cache = Cache::new();
         let inside = Arc::new(AtomicBool::new(false));
         let callback = CancelsItself { fixture: fixture.clone(), cancelled: inside.clone() };
-        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), 7).unwrap();
+        let handle = fixture.schedule(&mut cache, Callback::periodic::<()>(Box::new(callback)), 7).unwrap();
         assert_eq!(handle.0, 0);
         let canceller = {
             let fixture = fixture.clone();

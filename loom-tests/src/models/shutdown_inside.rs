@@ -72,7 +72,7 @@ fn of_a_repeating_callback() {
         let mut driver = fixture.driver();
         let mut cache = Cache::new();
         let callback = ShutsDown(fixture.clone(), fixture.counts.once());
-        let handle = fixture.schedule(&mut cache, Callback::periodic(Box::new(callback)), NOW).unwrap();
+        let handle = fixture.schedule(&mut cache, Callback::periodic::<()>(Box::new(callback)), NOW).unwrap();
         let batch = fixture.collect_batch(&mut driver, NOW);
         let waiter = fixture.spawn(move |fixture| {
             fixture.core.wait_for_run(fixture.entry(&handle), None);

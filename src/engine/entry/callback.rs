@@ -15,13 +15,6 @@ pub(crate) trait PeriodicCallback: Send {
     fn run(&mut self) -> Option<u64>;
     /// A reset has set the deadline of the next run, to the tick `due`.
     fn reset(&mut self, due: u64);
-    /// Returns the name of the closure's type.
-    fn type_name() -> &'static str
-    where
-        Self: Sized,
-    {
-        any::type_name::<Self>()
-    }
 }
 
 /// The purpose of a callback. Its number is its flag in the [state word](super::state).
@@ -142,15 +135,14 @@ impl Callback {
         self.vtable
     }
 
-    /// Returns a callback that runs more than once.
-    pub(crate) fn periodic<R: PeriodicCallback + 'static>(periodic: Box<R>) -> Self {
+    /// Returns a callback that runs more than once, of the closure type `Named`.
+    pub(crate) fn periodic<Named>(periodic: Box<dyn PeriodicCallback>) -> Self {
         let vtable = const {
-            &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, R::type_name, |data, _, _| {
+            &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, any::type_name::<Named>, |data, _, _| {
                 // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
                 unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
             })
         };
-        let periodic: Box<dyn PeriodicCallback> = periodic;
         // SAFETY: a box fits, and the vtable is for it.
         unsafe { Self::new(periodic, vtable) }
     }

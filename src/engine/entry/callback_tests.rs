@@ -64,7 +64,7 @@ fn a_periodic_callback_returns_its_next_deadline() {
         }
     }
     let token = Arc::new(());
-    let mut callback = Callback::periodic(Box::new(Every { ticks: 3, next: 4, _token: token.clone() }));
+    let mut callback = Callback::periodic::<()>(Box::new(Every { ticks: 3, next: 4, _token: token.clone() }));
     assert_eq!(callback.kind(), CallbackKind::Periodic);
     assert_eq!(callback.run_again(), Some(7));
     callback.note_reset(20);

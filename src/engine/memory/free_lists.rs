@@ -96,9 +96,7 @@ impl Depot {
     /// # Safety
     /// The caller must own the entries, which must be unused.
     pub(crate) unsafe fn push(&self, slab: &Slab, magazine: &[u32]) {
-        let Some(&first) = magazine.first() else {
-            return;
-        };
+        let Some(&first) = magazine.first() else { return };
         let mut next = NIL;
         for entries in magazine.chunks(CHUNK).rev() {
             let mut list = [NIL; CHUNK];
@@ -116,9 +114,7 @@ impl Depot {
     /// Pops a magazine, if there is one, and passes each of its entries to `receive`. Returns whether there was one.
     /// Lock-free.
     pub(crate) fn pop(&self, slab: &Slab, receive: impl FnMut(u32)) -> bool {
-        let Some(first) = self.magazines.pop(|first| &slab.get(first).next_magazine) else {
-            return false;
-        };
+        let Some(first) = self.magazines.pop(|first| &slab.get(first).next_magazine) else { return false };
         // SAFETY: we own the entries of the magazine, because this thread has popped it.
         let taken = unsafe { members(slab, first) }.map(receive).count();
         self.subtract_len(taken);
