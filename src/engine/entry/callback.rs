@@ -6,7 +6,7 @@ use std::any;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::task::Waker;
 
-use super::state::{PERIODIC, VALUE, WAKER};
+use super::parts::{PERIODIC, VALUE, WAKER};
 use crate::engine::deliveries::Deliveries;
 
 /// A callback that runs more than once.
@@ -17,7 +17,7 @@ pub(crate) trait PeriodicCallback: Send {
     fn reset(&mut self, due: u64);
 }
 
-/// The purpose of a callback. Its number is its flag in the [state word](super::state).
+/// The purpose of a callback. Its number is its flag in the [state word](super::State).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u64)]
 pub(crate) enum CallbackKind {

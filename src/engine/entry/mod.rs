@@ -15,8 +15,7 @@
 //!
 //! | file          | concern                                                                         |
 //! |---------------|---------------------------------------------------------------------------------|
-//! | `state`       | the state word: flags and deadline in 64 bits                                   |
-//! | `fields`      | the parts of an entry, and the loop that all transitions but `close` go through |
+//! | `parts`       | the state word and the fields, and the loop of all transitions but `close`      |
 //! | `transitions` | the transitions, and how the driver must be notified of a new deadline          |
 //! | `callback`    | a closure of any type in 32 bytes                                               |
 //!
@@ -157,15 +156,13 @@
 //! are rare.
 
 mod callback;
-mod fields;
-mod state;
+mod parts;
 mod transitions;
 
 pub(crate) use callback::{Callback, CallbackKind, Data, PeriodicCallback, Table};
-pub(crate) use fields::{CHUNK, Entry};
-#[cfg(not(loom))]
-pub(crate) use state::EXACT_RANGE;
-pub(crate) use state::{ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, RUNNING, State};
+pub(crate) use parts::{
+    ARMED, CHUNK, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, EXACT_RANGE, Entry, HANDLE, HAS_WAITER, LINKED, RUNNING, State,
+};
 pub(crate) use transitions::DriverNotice;
 
 #[cfg(all(test, not(loom)))]

@@ -4,9 +4,9 @@ use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::callback::{Callback, CallbackKind};
-use super::fields::Entry;
-use super::state::{
-    ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State, UNUSED,
+use super::parts::{
+    ARMED, CLAIMED, CLOSED, DISPATCHED, ENQUEUED, Entry, HANDLE, HAS_WAITER, LINKED, PERIODIC, RESET, RUNNING, State,
+    UNUSED,
 };
 use crate::sync::Ordering;
 
