@@ -108,12 +108,6 @@ impl State {
         }
     }
 
-    /// Returns whether the word has this deadline. Another with the same low bits is farther away than a thread can be
-    /// behind the present.
-    pub(super) fn has_deadline(self, deadline: u64, now: u64) -> bool {
-        self.with_deadline(deadline, now) == self
-    }
-
     /// Returns the deadline, as a tick. `now` is the present tick, with an error of less than [`EXACT_RANGE`].
     pub(crate) fn deadline(self, now: u64) -> u64 {
         if self.has(COARSE) {
@@ -214,8 +208,9 @@ impl Entry {
     pub(crate) fn is_replaced(&self, deadline: u64, now: u64) -> bool {
         // SeqCst: comes after the push; see the head of `wakeup`. Loom model `in_flight`.
         let state = State(self.state.load(Ordering::SeqCst));
-        // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline.
-        state.has(ENQUEUED) && !state.has_deadline(deadline, now)
+        // Without `ENQUEUED`, the driver has collected the entry since the push, and knows its deadline. Another deadline
+        // with the same low bits is farther away than a thread can be behind the present.
+        state.has(ENQUEUED) && state.with_deadline(deadline, now) != state
     }
 
     /// Returns the tick at which the driver has linked the entry, or `None` if that is unknown. `now` is the present

@@ -153,14 +153,10 @@ impl Slab {
         let blocks = self.blocks();
         let first = self.counts.cursor.load(Ordering::Relaxed);
         let mut next = first;
-        let mut found = false;
-        for block in (first..blocks).chain(0..first.min(blocks)).take(most as usize) {
-            next = block + 1;
-            found = self.unmark(block) && self.take_aside(block, &mut receive);
-            if found {
-                break;
-            }
-        }
+        let searched = (first..blocks).chain(0..first.min(blocks)).take(most as usize);
+        let found = searched
+            .inspect(|&block| next = block + 1)
+            .any(|block| self.unmark(block) && self.take_aside(block, &mut receive));
         // Relaxed: a hint. Two threads that search from the same block do not adopt the same one, because only one of
         // them clears its mark.
         self.counts.cursor.store(next, Ordering::Relaxed);
