@@ -6,9 +6,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::batch::Batch;
 use super::borrowed::BorrowedPool;
-use super::job_queue::JobQueue;
+use super::job_queue::{Batch, JobQueue};
 use super::pool::Pool;
 
 /// Where a [`Timer`](crate::Timer)'s callbacks run.

@@ -49,7 +49,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::batch::Batch;
 use super::growth::{Growth, IDLE, WorkerStatus};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex, lock};
@@ -59,6 +58,19 @@ use crate::sync::{Arc, Mutex, lock};
 const LATE_AFTER: Duration = Duration::from_millis(1);
 /// Number of jobs for which the queue always retains memory: 8 KiB.
 const RETAINED_JOBS: usize = 1 << 8;
+
+/// Callbacks that expire together. Workers take them one by one from a common cursor, so any number of workers may run
+/// the same batch. A batch knows timers and shards; an executor knows neither.
+pub(crate) trait Batch: Send + Sync + 'static {
+    /// Runs all callbacks that no worker has taken. Calls `after_each` after each of them.
+    fn run(&self, after_each: &dyn Fn());
+    /// Returns whether no callback is left to take. Callbacks that were taken may still be running.
+    fn is_exhausted(&self) -> bool;
+    /// Splits the batch into one for each callback, or fewer once the timers are shut down.
+    fn into_singles(self) -> impl Iterator<Item = Self>
+    where
+        Self: Sized;
+}
 
 /// A thread that can be a [worker](JobQueue::work). Scenarios implement it with their own clock, without rayon.
 pub(crate) trait WorkerThread {

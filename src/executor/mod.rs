@@ -3,15 +3,13 @@
 //! | file        | concern                                                                          |
 //! |-------------|----------------------------------------------------------------------------------|
 //! | `executor`  | the executors from which a user chooses, and how drivers dispatch batches to one |
-//! | `batch`     | what executors run                                                               |
-//! | `job_queue` | the queue of every pool: jobs, their check, and the loop of a worker             |
+//! | `job_queue` | the queue of every pool: batches, their check, and the loop of a worker          |
 //! | `growth`    | how many extra threads run while workers are blocked, and what starts them       |
 //! | `pool`      | a service's own pool: its threads                                                |
 //! | `borrowed`  | a rayon pool of the program, and its tickets                                     |
 //!
 //! shuttle explores the files without `cfg(not(loom))`. loom explores none of them.
 
-pub(crate) mod batch;
 #[cfg(not(loom))]
 mod borrowed;
 #[cfg(not(loom))]
@@ -26,9 +24,8 @@ mod pool;
 pub use executor::{Execute, Executor};
 #[cfg(not(loom))]
 pub(crate) use {
-    batch::Batch,
     borrowed::BorrowedPool,
     executor::Dispatcher,
-    job_queue::JobQueue,
+    job_queue::{Batch, JobQueue},
     pool::{Pool, join, spawn},
 };

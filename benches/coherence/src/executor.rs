@@ -1,8 +1,10 @@
 //! The part of the crate's `executor` that runs callbacks on the thread that drives: `Executor::Inline` and custom
 //! executors. There is no pool.
 
-#[path = "../../../src/executor/batch.rs"]
-mod batch;
+#[path = "../../../src/executor/growth.rs"]
+mod growth;
+#[path = "../../../src/executor/job_queue.rs"]
+mod job_queue;
 
 use std::any::Any;
 use std::fmt;
@@ -10,10 +12,9 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use crate::error::BuildError;
-pub(crate) use batch::Batch;
+pub(crate) use job_queue::{Batch, JobQueue};
 
 #[derive(Clone, Default)]
 pub enum Executor {
@@ -41,8 +42,7 @@ pub trait Execute: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub enum Pool {}
 
-// Stand-ins for the types of pools.
-pub(crate) type JobQueue = Pool;
+// Stands in for the other type of pool.
 pub(crate) type BorrowedPool = Pool;
 
 #[derive(Clone)]
@@ -99,10 +99,6 @@ impl Pool {
         Err(BuildError::NoPoolThreads)
     }
 
-    pub(crate) fn close(&self) {
-        match *self {}
-    }
-
     pub(crate) fn queue(&self) -> &JobQueue {
         match *self {}
     }
@@ -112,18 +108,6 @@ impl Pool {
     }
 
     pub(crate) fn stop(&self) {
-        match *self {}
-    }
-
-    pub(crate) fn extra_threads(&self) -> (u64, u64) {
-        match *self {}
-    }
-
-    pub(crate) fn set_waker(&self, _wake: impl Fn()) {
-        match *self {}
-    }
-
-    pub(crate) fn next_check(&self) -> Option<Instant> {
         match *self {}
     }
 }

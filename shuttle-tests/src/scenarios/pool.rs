@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::executor::batch::Batch;
-use crate::executor::job_queue::{JobQueue, WorkerThread};
+use crate::executor::job_queue::{Batch, JobQueue, WorkerThread};
 use crate::sync::thread::{self, JoinHandle, Thread};
 use crate::sync::{Arc, Condvar, Mutex};
 
