@@ -114,7 +114,11 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn new(timer: &Timer) -> Self {
-        Self::of(Arc::new(Shared::new(timer)))
+        let (service, shards) = timer.shards();
+        let shard = shards[0].clone();
+        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(None, false, || act(waker))));
+        timer.add_queue(Arc::downgrade(&values));
+        Self::of(Arc::new(Shared { values, service, shards: shards.into(), next: AtomicUsize::new(0) }))
     }
 
     fn of(shared: Arc<Shared<T>>) -> Self {
@@ -670,14 +674,6 @@ struct Scheduled {
 }
 
 impl<T: Send + 'static> Shared<T> {
-    fn new(timer: &Timer) -> Self {
-        let (service, shards) = timer.shards();
-        let shard = shards[0].clone();
-        let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(None, false, || act(waker))));
-        timer.add_queue(Arc::downgrade(&values));
-        Self { values, service, shards: shards.into(), next: AtomicUsize::new(0) }
-    }
-
     /// Returns the values. `None` in the child of a fork: they are the parent's, and a thread of it may have a lock of
     /// theirs for ever.
     fn live(&self) -> Option<&Arc<Values<T>>> {
