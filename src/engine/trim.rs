@@ -180,7 +180,7 @@ impl Trim {
         }
         self.has_gained |= !free.is_empty();
         // SAFETY: we own all entries of these pages, because `free_page` has claimed them. They are free.
-        unsafe { slab.retire(free.into_iter()) };
+        unsafe { slab.retire(free) };
         if next < blocks {
             return TrimPhase::Scan { first: next };
         }

@@ -25,7 +25,7 @@ fn shutdown_against_schedule_in_a_retired_block() {
         let scheduler =
             fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).is_some());
         // SAFETY: this thread allocated the block.
-        unsafe { fixture.core.slab.retire(0..1) };
+        unsafe { fixture.core.slab.retire(vec![0]) };
         fixture.close(5);
         let accepted = scheduler.join().unwrap();
         assert_eq!(fixture.counts.unfired(), usize::from(accepted));
@@ -41,7 +41,7 @@ fn shutdown_against_schedule_in_a_block_that_is_being_retired() {
         fixture.alloc_block();
         let driver = fixture.spawn(|fixture| {
             // SAFETY: no thread uses the block that was allocated above.
-            unsafe { fixture.core.slab.retire(0..1) };
+            unsafe { fixture.core.slab.retire(vec![0]) };
         });
         let scheduler =
             fixture.spawn(|fixture| fixture.schedule(&mut Cache::new(), fixture.counts.once(), 9).is_some());

@@ -173,7 +173,7 @@ fn a_popped_entry_is_retired() {
         if slab.claim_page(0, drop) {
             assert!([0, 1].iter().all(|&index| slab.get(index).reclaim().is_some()), "both entries are free");
             // SAFETY: this thread acts as the driver, and has claimed all entries of the block.
-            unsafe { slab.retire(0..1) };
+            unsafe { slab.retire(vec![0]) };
         }
         assert_ne!(popper.join().unwrap(), mine, "exactly one thread popped the entry");
     });

@@ -43,11 +43,11 @@ pub(crate) type Data = MaybeUninit<[usize; 3]>;
 /// The table of a callback, which is never freed.
 pub(crate) type Table = &'static VTable;
 
-type Run = unsafe fn(*mut Data, u64, &mut Deliveries) -> Option<u64>;
+type Run = unsafe fn(*mut Data, u64, &mut Deliveries);
 
 /// The functions for the data of callbacks of one type, and their kind.
 pub(crate) struct VTable {
-    /// Runs the callback. A one-shot consumes the data; a periodic callback leaves it valid.
+    /// Runs the callback for the last time, and consumes the data.
     run: Run,
     /// Drops the data, which must be valid, and must not be used afterwards.
     pub(super) drop: unsafe fn(*mut Data),
@@ -109,7 +109,6 @@ impl Callback {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f();
-                None
             })
         }
     }
@@ -139,8 +138,8 @@ impl Callback {
     pub(crate) fn periodic<Named>(periodic: Box<dyn PeriodicCallback>) -> Self {
         let vtable = const {
             &VTable::new::<Box<dyn PeriodicCallback>>(CallbackKind::Periodic, any::type_name::<Named>, |data, _, _| {
-                // SAFETY: we have the box to ourselves, because the caller has `&mut` to it.
-                unsafe { &mut *data.cast::<Box<dyn PeriodicCallback>>() }.run()
+                // SAFETY: we own the box, because `run` calls this once, and does not use the data afterwards.
+                unsafe { data.cast::<Box<dyn PeriodicCallback>>().read() }.run();
             })
         };
         // SAFETY: a box fits, and the vtable is for it.
@@ -161,7 +160,6 @@ impl Callback {
             &VTable::new::<Waker>(CallbackKind::Waker, any::type_name::<Waker>, |data, _, _| {
                 // SAFETY: we own the waker, because `run` calls this once, and does not use the data afterwards.
                 unsafe { data.cast::<Waker>().read() }.wake();
-                None
             })
         }
     }
@@ -176,7 +174,6 @@ impl Callback {
                 // SAFETY: we own the `F`, because `run` calls this once, and does not use the data afterwards.
                 let f = unsafe { data.cast::<F>().read() };
                 f(due, deliveries);
-                None
             })
         };
         // SAFETY: the closure fits, and the vtable is for it.
@@ -213,15 +210,11 @@ impl Callback {
     /// As [`run`](Self::run). A value of a queue becomes due with the tick `due`, and is added to `deliveries`. Other
     /// callbacks use neither.
     #[inline]
-    pub(crate) fn deliver(mut self, due: u64, deliveries: &mut Deliveries) {
-        if self.kind() == CallbackKind::Periodic {
-            self.run_again();
-        } else {
-            let mut this = ManuallyDrop::new(self);
-            // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which
-            // consumes it.
-            unsafe { (this.vtable.run)(&mut this.data, due, deliveries) };
-        }
+    pub(crate) fn deliver(self, due: u64, deliveries: &mut Deliveries) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the vtable is for the data. We own the data, because `ManuallyDrop` leaves it to `run`, which consumes
+        // it.
+        unsafe { (this.vtable.run)(&mut this.data, due, deliveries) };
     }
 
     /// Makes the next run of a periodic callback. Returns the tick of the run after it, or `None` to end.
@@ -229,20 +222,22 @@ impl Callback {
     /// # Panics
     /// If the callback is a one-shot.
     pub(crate) fn run_again(&mut self) -> Option<u64> {
-        assert!(self.kind() == CallbackKind::Periodic, "a one-shot callback runs once");
-        // SAFETY: the vtable is for the data, which we have to ourselves. The `run` of a periodic callback leaves it
-        // valid.
-        unsafe { (self.vtable.run)(&mut self.data, 0, &mut Deliveries::default()) }
+        self.as_periodic().expect("a one-shot callback runs once").run()
     }
 
     /// Tells a periodic callback that a reset has set the deadline of its next run.
     #[cold]
     pub(super) fn note_reset(&mut self, due: u64) {
-        if self.kind() == CallbackKind::Periodic {
-            // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this
-            // kind.
-            unsafe { &mut *self.data.as_mut_ptr().cast::<Box<dyn PeriodicCallback>>() }.reset(due);
+        if let Some(periodic) = self.as_periodic() {
+            periodic.reset(due);
         }
+    }
+
+    /// Returns the box of a periodic callback, or `None` for one of another kind.
+    fn as_periodic(&mut self) -> Option<&mut Box<dyn PeriodicCallback>> {
+        let is_periodic = self.kind() == CallbackKind::Periodic;
+        // SAFETY: we have the box that `periodic` wrote to ourselves, because only that makes a callback of this kind.
+        is_periodic.then(|| unsafe { &mut *self.data.as_mut_ptr().cast() })
     }
 
     /// Returns the periodic callback as the type that it was made of.

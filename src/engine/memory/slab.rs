@@ -187,26 +187,23 @@ impl Slab {
     ///
     /// # Safety
     /// The caller must own all entries of the pages, which must be free.
-    pub(crate) unsafe fn retire(&self, pages: impl Iterator<Item = u32>) {
+    pub(crate) unsafe fn retire(&self, mut pages: Vec<u32>) {
         let retire = |&first: &u32| {
             let flags = &self.block(first).0.flags;
             // AcqRel: orders the discard against `close`; see the file's head. Loom model `shutdown_memory`.
             flags.compare_exchange(0, RETIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
-        let mut retired = pages.filter(retire).peekable();
-        while let Some(first) = retired.next() {
-            // Neighbours in a segment are discarded at once.
-            let mut run = self.blocks_of(first);
-            while retired.next_if(|&next| next == run.end && locate(next * BLOCK).1 > 0).is_some() {
-                run.end += self.page;
-            }
-            let (memory, range) = self.memory_of(run.clone());
+        pages.retain(retire);
+        // Neighbours in a segment are discarded at once.
+        for run in pages.chunk_by(|&page, &next| next == page + self.page && locate(next * BLOCK).1 > 0) {
+            let blocks = run[0]..run[0] + run.len() as u32 * self.page;
+            let (memory, range) = self.memory_of(blocks.clone());
             // SAFETY: we own the entries, which are free, by this function's contract. All zero bytes are a free entry.
             // Another thread may still read a `next_magazine` link, which is atomic, in the middle of a pop that will
             // fail.
             unsafe { memory.discard(range) };
-            self.counts.decommitted.fetch_add(run.len() as u32, Ordering::Relaxed);
-            self.pages(run).for_each(|first| self.counts.retired.push(first, &self.block(first).0.link));
+            self.counts.decommitted.fetch_add(blocks.len() as u32, Ordering::Relaxed);
+            run.iter().for_each(|&first| self.counts.retired.push(first, &self.block(first).0.link));
         }
     }
 
@@ -222,7 +219,7 @@ impl Slab {
     }
 
     /// Returns the first block of each page in a range of blocks.
-    pub(crate) fn pages(&self, blocks: Range<u32>) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(crate) fn pages(&self, blocks: Range<u32>) -> impl Iterator<Item = u32> + use<> {
         blocks.step_by(self.page as usize)
     }
 

@@ -35,14 +35,14 @@ fn a_closed_slab_has_no_entry_of_a_retired_page() {
         (0..40).for_each(|_| _ = slab.alloc_new_page().unwrap());
         let (first, last) = (7 * page, 33 * page);
         // SAFETY: we own the entries, because this thread has allocated their pages. They are free.
-        unsafe { slab.retire(slab.pages(first..last)) };
+        unsafe { slab.retire(slab.pages(first..last).collect()) };
         assert_eq!(slab.len(), 14 * (page * BLOCK) as usize);
         let again = slab.alloc_retired_page().unwrap().unwrap();
         assert!((first..last).contains(&again));
         assert_eq!(slab.close().count(), slab.len());
         assert_eq!(slab.alloc_retired_page(), Err(AllocError::Closed));
         // SAFETY: as above.
-        unsafe { slab.retire(slab.pages(0..page)) };
+        unsafe { slab.retire(slab.pages(0..page).collect()) };
         assert_eq!(slab.len(), 16 * (page * BLOCK) as usize, "the page that was refused is not retired either");
     }
 }
@@ -55,7 +55,7 @@ fn a_scan_has_every_entry_but_those_of_retired_pages() {
         (0..40).for_each(|_| _ = slab.alloc_new_page().unwrap());
         assert_eq!(slab.in_memory().count(), (40 * page * BLOCK) as usize);
         // SAFETY: we own the pages, because this thread has allocated them.
-        unsafe { slab.retire(slab.pages(7 * page..33 * page)) };
+        unsafe { slab.retire(slab.pages(7 * page..33 * page).collect()) };
         assert_eq!(slab.in_memory().count(), (14 * page * BLOCK) as usize);
         slab.alloc_retired_page().unwrap().unwrap();
         assert_eq!(slab.in_memory().count(), slab.len());
