@@ -102,18 +102,16 @@ impl<T, B> HandOver<T, B> {
     pub(crate) fn poll(&self, consumer: &Consumer, mut wake: Option<TaskOrThread>) -> Poll<Option<(T, DueItem<T, B>)>> {
         let mut line = lock(&self.line);
         let popped = line.pop();
-        let is_over = popped.is_none() && self.is_over();
-        let former = match popped {
-            None if !is_over => wake.take().and_then(|wake| line.wait(consumer, wake)),
-            _ => line.end_wait(consumer),
-        };
+        let is_ready = popped.is_some() || self.is_over();
+        let former =
+            if is_ready { line.end_wait(consumer) } else { wake.take().and_then(|wake| line.wait(consumer, wake)) };
         drop(line);
         if let Some((_, (item, _))) = &popped {
             self.unlist(item);
         }
         // The drop of a waker is foreign code, so it comes last.
         self.drop_uncalled(former.into_iter().chain(wake));
-        if popped.is_none() && !is_over { Poll::Pending } else { Poll::Ready(popped) }
+        if is_ready { Poll::Ready(popped) } else { Poll::Pending }
     }
 
     /// Ends the wait of a consumer that will not look again. If it was chosen, another is woken in its place.

@@ -18,6 +18,7 @@
 //! another thread has chosen but cannot call, because a waker before them blocks.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::mem::MaybeUninit;
 use std::task::Waker;
 
@@ -141,12 +142,7 @@ impl<T, B> Line<T, B> {
     pub(super) fn pop(&mut self) -> Option<(T, DueItem<T, B>)> {
         // One whose value was claimed is about to be removed here, by a thread that has another count of it. So this drop
         // is not the last.
-        while let Some((_, (item, tick))) = self.ready.pop_first() {
-            if let Some(value) = item.claim() {
-                return Some((value, (item, tick)));
-            }
-        }
-        None
+        iter::from_fn(|| self.ready.pop_first()).find_map(|(_, due)| Some((due.0.claim()?, due)))
     }
 
     /// Has the consumer wait, which has looked in vain. It keeps its number if it was not chosen. Returns what was to be

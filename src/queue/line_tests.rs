@@ -1,7 +1,5 @@
 //! Unit tests of `line`.
 
-use std::iter;
-
 use super::*;
 use crate::sync::Arc;
 
