@@ -54,7 +54,7 @@ pub(crate) struct VTable {
     /// Returns the name of the closure's type, which is not that of a box around it. For a value of a queue, that of the
     /// value's type.
     pub(super) type_name: fn() -> &'static str,
-    kind: CallbackKind,
+    pub(super) kind: CallbackKind,
 }
 
 impl VTable {
@@ -68,16 +68,6 @@ impl VTable {
     /// Returns the name of the closure's type, or `None` for a waker or a value of a queue.
     pub(crate) fn closure_name(&self) -> Option<&'static str> {
         matches!(self.kind, CallbackKind::Once | CallbackKind::Periodic).then(self.type_name)
-    }
-
-    /// Returns whether data of this table wakes the same task as `waker`.
-    ///
-    /// # Safety
-    /// The table must be for the data, which must be valid for reads.
-    #[inline]
-    pub(super) unsafe fn will_wake(&self, data: *const Data, waker: &Waker) -> bool {
-        // SAFETY: the data is a waker, because only `write_waking` makes data of this kind, and by this function's contract.
-        self.kind == CallbackKind::Waker && unsafe { &*data.cast::<Waker>() }.will_wake(waker)
     }
 }
 

@@ -54,10 +54,12 @@ impl Entry {
     /// The caller must have the entry's handle to itself, and have armed it since it last ended the timer.
     #[inline]
     pub(crate) unsafe fn will_wake(&self, waker: &Waker) -> bool {
-        // SAFETY: no thread writes the callback meanwhile, because only the thread with the handle arms the entry
-        // again, and we are that thread. A callback that was taken has left its bits in the cell, which are compared
-        // but not used.
-        self.data.with(|data| unsafe { self.vtable().will_wake(data, waker) })
+        // SAFETY: we have armed the entry, by this function's contract.
+        let is_waker = unsafe { self.vtable() }.kind == CallbackKind::Waker;
+        // SAFETY: the cell contains a waker, because only `write_waking` makes data of this kind. No thread writes it
+        // meanwhile, because only the thread with the handle arms the entry again, and we are that thread. A callback
+        // that was taken has left its bits in the cell, which are compared but not used.
+        is_waker && self.data.with(|data| unsafe { &*data.cast::<Waker>() }.will_wake(waker))
     }
 
     /// Makes a pending timer of the entry, with a handle, that wakes the task of `waker`. Otherwise as
