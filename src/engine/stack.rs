@@ -89,7 +89,7 @@ impl Stack {
     }
 
     /// Returns whether the stack is empty.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         // Relaxed: pushes are ordered by the fences that the head of `wakeup` describes.
         top(self.head.load(Ordering::Relaxed)) == NIL
     }
