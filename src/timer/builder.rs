@@ -352,7 +352,8 @@ impl Builder {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
-        Self { on_slow: Some(SlowHook { over, call: Arc::new(hook) }), ..self }
+        let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(hook);
+        Self { on_slow: Some(SlowHook { over, call: call.into() }), ..self }
     }
 
     /// Sets whether the drop of the last [`Timer`] reports the pending callbacks that it drops. Default: true.
