@@ -114,11 +114,12 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn new(timer: &Timer) -> Self {
-        let (service, shards) = timer.shards();
-        let shard = shards[0].clone();
+        let service = &timer.0;
+        let shard = service.shards[0].clone();
         let values = Arc::new(HandOver::new(move |act, waker| shard.catch_panic(None, false, || act(waker))));
-        timer.add_queue(Arc::downgrade(&values));
-        Self::of(Arc::new(Shared { values, service, shards: shards.into(), next: AtomicUsize::new(0) }))
+        service.add_queue(Arc::downgrade(&values));
+        let (service, shards) = (service.id, service.shards[..].into());
+        Self::of(Arc::new(Shared { values, service, shards, next: AtomicUsize::new(0) }))
     }
 
     fn of(shared: Arc<Shared<T>>) -> Self {

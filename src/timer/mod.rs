@@ -6,16 +6,14 @@
 //! | `builder`  | the settings, and the building of a timer from them               |
 //! | `census`   | what is pending, by what armed it                                 |
 //! | `schedule` | schedules callbacks: one-shot, and periodic in four ways           |
-//! | `queues`   | the delay queues of a timer, which its shutdown closes            |
 //! | `sleep`    | makes futures                                                     |
 //! | `interval` | `Interval`: ticks for tasks to await, which keep the service alive |
-//! | `service`  | the shards behind a timer and its clones: start, use, shutdown, threads |
+//! | `service`  | the shards and the delay queues of a timer and its clones: start, use, shutdown, threads |
 //! | `unfired`  | the timers that a shutdown hands back                             |
 
 mod builder;
 mod census;
 mod interval;
-mod queues;
 mod schedule;
 mod service;
 mod sleep;
@@ -26,6 +24,6 @@ mod unfired;
 pub use builder::Builder;
 pub use census::{Group, TimerKind};
 pub use interval::{Interval, MissedTickBehavior};
-pub(crate) use queues::QueueRef;
+pub(crate) use service::QueueRef;
 pub use timer::{Timer, WeakTimer};
 pub use unfired::{Unfired, UnfiredTimer};

@@ -32,7 +32,6 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Instant;
 
 use super::builder::{Builder, SLACK};
-use super::queues::OpenQueues;
 use super::unfired::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, Driver, OwnThreadHandle, ShardSet};
@@ -51,15 +50,27 @@ use crate::wheel::Levels;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-pub(super) struct Service {
+/// Refers to a delay queue, which the shutdown of its service closes.
+pub(crate) trait QueueRef: Send + Sync {
+    /// Returns whether the queue still exists.
+    fn exists(&self) -> bool;
+
+    /// Begins to close the queue: it is not over before it is [closed](Self::close).
+    fn begin_close(&self);
+
+    /// Closes the queue, if it still exists, and ends the waits of threads. What this returns calls wakers.
+    fn close(&self) -> Option<Box<dyn FnOnce()>>;
+}
+
+pub(crate) struct Service {
     /// A number that no other service of the process has or had. Never zero.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     pub(super) ticks: Ticks,
-    pub(super) shards: Vec<Arc<Shard>>,
+    pub(crate) shards: Vec<Arc<Shard>>,
     /// A counter that spreads threads, and sleeps made after a shutdown, over the shards.
     next: AtomicUsize,
-    /// The delay queues of this service.
-    pub(super) queues: OpenQueues,
+    /// The delay queues of this service that have not been closed.
+    queues: Mutex<Vec<Box<dyn QueueRef>>>,
     /// The process that has started the service. In a child by `fork`, the service is closed.
     process: Process,
     /// Until this process closes the service.
@@ -128,7 +139,7 @@ impl Service {
             ticks,
             shards: shard_set.shards.clone(),
             next: AtomicUsize::new(0),
-            queues: OpenQueues::default(),
+            queues: Mutex::default(),
             process,
             open: AtomicBool::new(true),
             pool: pool.clone(),
@@ -207,6 +218,35 @@ impl Service {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Adds a new queue, which the shutdown closes. After the shutdown, closes it at once. Amortised constant time.
+    pub(crate) fn add_queue(&self, queue: impl QueueRef + Clone + 'static) {
+        if !self.is_closed() {
+            let mut queues = lock(&self.queues);
+            // Before the list grows, it forgets the queues that were dropped. At least half of it is free then.
+            if queues.len() == queues.capacity() {
+                queues.retain(|queue| queue.exists());
+                let kept = queues.len();
+                queues.reserve(kept);
+            }
+            queues.push(Box::new(queue.clone()));
+        }
+        // After it was added: a shutdown either finds it in the list, or is seen here. A new queue has no wakers.
+        if self.is_closed() {
+            queue.begin_close();
+            drop(queue.close());
+        }
+    }
+
+    /// Closes all queues, and ends the timers of their values. Calls wakers.
+    fn close_queues(&self) {
+        let queues = mem::take(&mut *lock(&self.queues));
+        // All before the first waker is called: it may wait for a thread that waits in another queue.
+        queues.iter().for_each(|queue| queue.begin_close());
+        self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value));
+        let wakes: Vec<_> = queues.iter().filter_map(|queue| queue.close()).collect();
+        wakes.into_iter().for_each(|wake| wake());
+    }
+
     /// Returns the number of pending timers. Reads four counters of each thread.
     pub(super) fn pending(&self) -> u64 {
         self.shards.iter().map(|shard| shard.pending()).sum()
@@ -264,7 +304,7 @@ impl Service {
         let runs_end = if on_pool && !inside { Some(Instant::now()) } else { until };
 
         // Before this waits for callbacks or calls wakers: a callback may wait for a value, and a waker for a callback.
-        self.queues.close(|| self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Value)));
+        self.close_queues();
         self.shards.iter().for_each(|shard| shard.claim_of(CallbackKind::Waker));
         // Only closures are left. With room for all, a list is allocated once.
         let mut taken = start(self.pending() as usize);

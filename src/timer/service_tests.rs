@@ -1,6 +1,7 @@
-//! Unit tests of `service`: threads that cannot be started, and drivers that panic.
+//! Unit tests of `service`: forks, the list of queues, and drivers that panic.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -43,7 +44,7 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
         }
     };
     let pool = timer.0.pool.as_ref().unwrap();
-    let locked = lock(&timer.0.queues.0);
+    let locked = lock(&timer.0.queues);
     let child = pool.queue().while_locked(fork_and_use);
     drop(locked);
     for _ in 0..2000 {
@@ -55,6 +56,32 @@ fn a_forked_child_waits_for_no_lock_of_its_parent() {
     }
     kill(child, Signal::SIGKILL).unwrap();
     panic!("the child hangs");
+}
+
+/// Counts how often a queue was closed.
+impl QueueRef for Weak<AtomicUsize> {
+    fn exists(&self) -> bool {
+        self.strong_count() > 0
+    }
+
+    fn begin_close(&self) {}
+
+    fn close(&self) -> Option<Box<dyn FnOnce()>> {
+        self.upgrade()?.fetch_add(1, SeqCst);
+        None
+    }
+}
+
+#[test]
+fn dropped_queues_are_forgotten_and_the_others_closed_once() {
+    let timer = Timer::builder().clock(ManualClock::new()).build().unwrap();
+    let kept = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+    kept.iter().for_each(|queue| timer.0.add_queue(Arc::downgrade(queue)));
+    (0..1000).for_each(|_| timer.0.add_queue(Arc::downgrade(&Arc::new(AtomicUsize::new(0)))));
+    assert!(lock(&timer.0.queues).len() <= 8);
+    timer.shutdown();
+    timer.shutdown();
+    assert!(kept.iter().all(|queue| queue.load(SeqCst) == 1));
 }
 
 /// Makes the driver of the shard panic when the next timer expires.

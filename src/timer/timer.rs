@@ -86,7 +86,7 @@ use crate::system::Process;
 /// of the parent at all.
 #[derive(Clone)]
 #[must_use = "the drop of the last `Timer` drops what is pending"]
-pub struct Timer(pub(super) Arc<Service>);
+pub struct Timer(pub(crate) Arc<Service>);
 
 /// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its
 /// parent that was starting the timer.
