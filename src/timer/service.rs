@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Instant;
 
 use super::builder::{Builder, SLACK};
-use super::unfired::Unfired;
+use super::pending::Unfired;
 use crate::clock::{Deadline, Ticks};
 use crate::drive::{self, Driver, OwnThreadHandle, ShardSet};
 use crate::engine::call_stack;

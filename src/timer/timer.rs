@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use super::builder::Builder;
+use super::pending::Unfired;
 use super::service::Service;
-use super::unfired::Unfired;
 use crate::drive::Driver;
 use crate::error::BuildError;
 use crate::stats::Stats;
