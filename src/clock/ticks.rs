@@ -97,21 +97,16 @@ impl Ticks {
     /// Returns the deadline after `delay`.
     #[inline(always)]
     pub(crate) fn after(&self, delay: Duration) -> Deadline {
-        self.after_by_nanos(delay).unwrap_or_else(|| self.after_by_instant(delay))
-    }
-
-    /// Returns the deadline after `delay`, or `None` if it is to be computed with instants.
-    #[inline(always)]
-    fn after_by_nanos(&self, delay: Duration) -> Option<Deadline> {
         // A timer without a delay waits for no tick.
-        if self.manual.is_some() || delay.is_zero() {
-            return None;
+        if self.manual.is_none() && !delay.is_zero() {
+            let elapsed = self.origin.elapsed();
+            let exact = nanos_of(delay).saturating_add(elapsed + self.origin.uncertainty);
+            if exact != UNKNOWN_NANOS {
+                let requested = Requested::After(exact);
+                return Deadline { tick: self.div_ceil(exact), now: elapsed / self.tick, requested, exact };
+            }
         }
-        let elapsed = self.origin.elapsed();
-        let exact =
-            nanos_of(delay).checked_add(elapsed + self.origin.uncertainty).filter(|&exact| exact != UNKNOWN_NANOS)?;
-        let requested = Requested::After(exact);
-        Some(Deadline { tick: self.div_ceil(exact), now: elapsed / self.tick, requested, exact })
+        self.after_by_instant(delay)
     }
 
     #[cold]
