@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::Service;
-use super::timer::Timer;
+use super::timer::{GLOBAL, Timer, global_cell};
 use crate::clock::ManualClock;
 use crate::error::BuildError;
 use crate::executor::Executor;
@@ -432,7 +432,13 @@ impl Builder {
     ///
     /// [tokio.md]: crate::guide::tokio#code-that-calls-corewheeltime
     pub fn build_global(self) -> Result<&'static Timer, BuildError> {
-        Timer::set_global(|| self.build())
+        if GLOBAL.iter().any(|cell| cell.get().is_some()) {
+            return Err(BuildError::GlobalExists);
+        }
+        let mut timer = Some(self.build()?);
+        let global = global_cell().get_or_init(|| timer.take().expect("the cell takes one timer"));
+        // If another thread was faster, the new timer ends here.
+        timer.map_or(Ok(global), |_| Err(BuildError::GlobalExists))
     }
 
     pub(super) fn effective_tick(&self) -> Duration {

@@ -90,10 +90,10 @@ pub struct Timer(pub(crate) Arc<Service>);
 
 /// The timer of the whole process. One cell for each count of forks: so a child does not wait for a thread of its
 /// parent that was starting the timer.
-static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
+pub(super) static GLOBAL: [OnceLock<Timer>; 8] = [const { OnceLock::new() }; 8];
 
 /// Returns the cell in which this process starts its timer, unless it has inherited one.
-fn global_cell() -> &'static OnceLock<Timer> {
+pub(super) fn global_cell() -> &'static OnceLock<Timer> {
     &GLOBAL[Process::current().forks().min(GLOBAL.len() - 1)]
 }
 
@@ -160,17 +160,6 @@ impl Timer {
     pub fn global() -> &'static Timer {
         let existing = GLOBAL.iter().find_map(OnceLock::get);
         existing.unwrap_or_else(|| global_cell().get_or_init(|| Timer::new().expect("the process's timer starts")))
-    }
-
-    /// Makes the timer that `build` returns that of the whole process.
-    pub(super) fn set_global(build: impl FnOnce() -> Result<Timer, BuildError>) -> Result<&'static Timer, BuildError> {
-        if GLOBAL.iter().any(|cell| cell.get().is_some()) {
-            return Err(BuildError::GlobalExists);
-        }
-        let mut timer = Some(build()?);
-        let global = global_cell().get_or_init(|| timer.take().expect("the cell takes one timer"));
-        // If another thread was faster, the new timer ends here.
-        timer.map_or(Ok(global), |_| Err(BuildError::GlobalExists))
     }
 
     /// Returns the present by the service's clock: `Instant::now()`, or the instant of a
