@@ -87,8 +87,8 @@ const BOUNDS: std::ops::RangeInclusive<u32> = 16..=35;
 pub struct Exporter {
     /// The labels of all metrics.
     labels: Vec<Label>,
-    /// The labels `le` of the lateness.
-    bounds: Vec<Label>,
+    /// The buckets of the lateness: their bounds, each with its label `le`.
+    bounds: Vec<(Duration, Label)>,
     /// What has been exported.
     exported: Stats,
 }
@@ -126,10 +126,9 @@ impl Exporter {
         describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
         describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
         describe_counter!(LATENESS, Unit::Count, "Runs that started at most `le` seconds after their tick");
-        let bounds = bounds().map(|bound| match bound {
-            Some(bound) => Label::new("le", bound.as_secs_f64().to_string()),
-            None => Label::new("le", "+Inf"),
-        });
+        let finite = BOUNDS.map(|power| Duration::from_nanos(1 << power));
+        let label = |bound: Duration| (bound, Label::new("le", bound.as_secs_f64().to_string()));
+        let bounds = finite.map(label).chain([(Duration::MAX, Label::new("le", "+Inf"))]);
         Self { labels: labels.into_labels(), bounds: bounds.collect(), exported: Stats::default() }
     }
 
@@ -167,9 +166,9 @@ impl Exporter {
             }
             metrics::gauge!(PENDING, labels.clone()).set(shard.pending as f64);
             metrics::gauge!(RUNNING, labels.clone()).set(shard.running as f64);
-            for (bound, runs) in self.bounds.iter().zip(cumulative(&shard.lateness)) {
-                let labels: Vec<Label> = labels.iter().chain([bound]).cloned().collect();
-                metrics::counter!(LATENESS, labels).increment(runs);
+            for (bound, label) in &self.bounds {
+                let labels: Vec<Label> = labels.iter().chain([label]).cloned().collect();
+                metrics::counter!(LATENESS, labels).increment(runs_within(&shard.lateness, *bound));
             }
         }
         self.exported.clone_from(stats);
@@ -182,19 +181,7 @@ impl Default for Exporter {
     }
 }
 
-/// Returns the bounds of the lateness, and at last `None`, which includes all.
-fn bounds() -> impl Iterator<Item = Option<Duration>> {
-    BOUNDS.map(|power| Some(Duration::from_nanos(1 << power))).chain([None])
-}
-
-/// Returns the number of runs up to each bound.
-fn cumulative(lateness: &Lateness) -> impl Iterator<Item = u64> {
-    let mut buckets = lateness.buckets().peekable();
-    let mut sum = 0;
-    bounds().map(move |bound| {
-        while let Some((_, runs)) = buckets.next_if(|(up_to, _)| bound.is_none_or(|bound| *up_to <= bound)) {
-            sum += runs;
-        }
-        sum
-    })
+/// Returns the number of runs that were late by `bound` at most.
+fn runs_within(lateness: &Lateness, bound: Duration) -> u64 {
+    lateness.buckets().filter(|&(up_to, _)| up_to <= bound).map(|(_, runs)| runs).sum()
 }
