@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
@@ -251,9 +251,6 @@ where
     type Output = Result<Response, BoxError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().response.poll(context)) {
-            Ok(response) => response.map_err(Into::into),
-            Err(elapsed) => Err(elapsed.into()),
-        })
+        self.project().response.poll(context).map(|response| response?.map_err(Into::into))
     }
 }
