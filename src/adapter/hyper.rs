@@ -1,6 +1,7 @@
 //! hyper's timer trait: servers and clients take their timeouts from a [`Timer`].
 
 use std::pin::Pin;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use hyper::rt;
@@ -36,8 +37,9 @@ impl rt::Timer for Timer {
     /// Resets the sleep itself, without a new allocation. A sleep of another timer is replaced by one of this timer,
     /// which wakes no task before it is polled.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        let made = |sleep: &Sleep| self.0.shards.iter().any(|own| ptr::eq(&**own, sleep.shard()));
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(sleep) if self.made(&sleep) => sleep.reset(new_deadline),
+            Some(sleep) if made(&sleep) => sleep.reset(new_deadline),
             // A sleep of another timer, whose clock and lifetime may differ; or of another implementation.
             _ => *sleep = rt::Timer::sleep_until(self, new_deadline),
         }

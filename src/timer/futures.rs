@@ -149,12 +149,6 @@ impl Timer {
         let behavior = MissedTickBehavior::default();
         Interval { sleep: self.sleep_until(start), timer: self.clone(), period, behavior }
     }
-
-    /// Returns whether this timer, or a clone of it, made the sleep. O(shards).
-    #[cfg(feature = "hyper")]
-    pub(crate) fn made(&self, sleep: &Sleep) -> bool {
-        self.0.shards.iter().any(|own| std::ptr::eq(&**own, sleep.shard()))
-    }
 }
 
 /// How late a tick may be without counting as missed: tokio's tolerance.
