@@ -57,7 +57,7 @@ impl Ticks {
     /// Creates ticks that count from now on, by the virtual clock `manual` or by the system's. `tick` must not be zero.
     pub(crate) fn new(manual: Option<ManualClock>, tick: Duration) -> Self {
         // A tick of over 584 years is shortened to that: a finer tick than requested does no harm.
-        Self { origin: Origin::of(manual.as_ref()), manual, tick: StrengthReducedU64::new(saturate(tick.as_nanos())) }
+        Self { origin: Origin::of(manual.as_ref()), manual, tick: StrengthReducedU64::new(nanos_of(tick)) }
     }
 
     /// Returns the present.
@@ -239,18 +239,14 @@ impl Ticks {
     /// Returns the time from the origin to `tick`.
     #[inline]
     fn span(&self, tick: u64) -> Duration {
-        match tick.checked_mul(self.tick.get()) {
-            Some(nanos) => Duration::from_nanos(nanos),
-            None => duration_of(u128::from(tick) * u128::from(self.tick.get())),
-        }
+        duration_of(u128::from(tick) * u128::from(self.tick.get()))
     }
 }
 
 /// Converts a duration into nanoseconds, or [`UNKNOWN_NANOS`].
 #[inline]
 fn nanos_of(duration: Duration) -> u64 {
-    let secs = duration.as_secs().checked_mul(1_000_000_000);
-    secs.and_then(|nanos| nanos.checked_add(duration.subsec_nanos().into())).unwrap_or(UNKNOWN_NANOS)
+    saturate(duration.as_nanos())
 }
 
 /// Converts nanoseconds into a duration, of at most 2^64 seconds.
