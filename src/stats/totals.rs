@@ -1,7 +1,6 @@
 //! `Stats` and `ShardStats`: the sums that a user reads.
 
 use std::iter::Sum;
-use std::mem;
 use std::ops::AddAssign;
 
 use super::lateness::Lateness;
@@ -171,9 +170,7 @@ impl ShardStats {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn since(&self, earlier: &ShardStats) -> ShardStats {
-        let lateness = self.lateness.since(&earlier.lateness);
-        let (pending, running) = (self.pending, self.running);
-        ShardStats { pending, running, lateness, ..self.combine(earlier, u64::saturating_sub) }
+        ShardStats { pending: self.pending, running: self.running, ..self.difference(earlier) }
     }
 
     /// Returns the number of timers that have ended.
@@ -207,23 +204,23 @@ macro_rules! for_all {
         }
 
         impl ShardStats {
-            /// Combines each count with that of `other`. The result has no lateness.
-            fn combine(&self, other: &ShardStats, combine: impl Fn(u64, u64) -> u64) -> ShardStats {
-                ShardStats { $($count: combine(self.$count, other.$count),)* lateness: Lateness::default() }
+            /// Returns the difference of each count.
+            fn difference(&self, earlier: &ShardStats) -> Self {
+                let lateness = self.lateness.since(&earlier.lateness);
+                Self { $($count: self.$count.saturating_sub(earlier.$count),)* lateness }
+            }
+        }
+
+        impl AddAssign<&ShardStats> for ShardStats {
+            fn add_assign(&mut self, other: &ShardStats) {
+                $(self.$count += other.$count;)*
+                self.lateness += &other.lateness;
             }
         }
     };
 }
 
 for_all!(scheduled fired completed cancelled unfired pending resets enqueued panicked rejected wakeups running);
-
-impl AddAssign<&ShardStats> for ShardStats {
-    fn add_assign(&mut self, other: &ShardStats) {
-        let mut lateness = mem::take(&mut self.lateness);
-        lateness += &other.lateness;
-        *self = ShardStats { lateness, ..self.combine(other, |sum, part| sum + part) };
-    }
-}
 
 impl<'a> Sum<&'a ShardStats> for ShardStats {
     fn sum<I: Iterator<Item = &'a ShardStats>>(parts: I) -> Self {
