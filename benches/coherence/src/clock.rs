@@ -52,14 +52,6 @@ pub struct ManualClock(Arc<Never>);
 #[derive(Debug)]
 enum Never {}
 
-/// A shard as the clock sees it.
-#[allow(dead_code, reason = "there is no manual clock")]
-pub(crate) trait OnClock: Quiesce<Time = Instant> {
-    fn end(&self) -> Option<Instant>;
-    fn next_deadline(&self) -> Option<Instant>;
-    fn needs_this_thread(&self) -> bool;
-}
-
 impl ManualClock {
     pub(crate) fn note_panic(&self, _report: impl FnOnce() -> String) {
         match *self.0 {}
