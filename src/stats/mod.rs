@@ -2,14 +2,12 @@
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
-//! | `totals`   | [`Stats`] and [`ShardStats`]: the sums that a user reads      |
-//! | `counters` | [`ThreadCounters`]: what one thread has counted in one shard  |
+//! | `counts`   | [`ThreadCounters`]: what one thread has counted in one shard; [`Stats`]: the sums |
 //! | `lateness` | a histogram of how late runs start                            |
 
-mod counters;
+mod counts;
 mod lateness;
-mod totals;
 
-pub(crate) use counters::{Counter, ThreadCounters};
+pub(crate) use counts::{Counter, ThreadCounters};
+pub use counts::{ShardStats, Stats};
 pub use lateness::Lateness;
-pub use totals::{ShardStats, Stats};
