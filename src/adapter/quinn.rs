@@ -4,7 +4,6 @@
 //!
 //! [quinn.md]: crate::guide::quinn
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -36,7 +35,7 @@ use crate::{Sleep, Timer};
 /// Ok(quinn::Endpoint::new(quinn::EndpointConfig::default(), None, socket, Arc::new(runtime))?)
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Runtime {
     timer: Timer,
     others: Arc<dyn quinn::Runtime>,
@@ -74,12 +73,6 @@ impl quinn::Runtime for Runtime {
 
     fn now(&self) -> Instant {
         self.timer.now()
-    }
-}
-
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("timer", &self.timer).field("others", &self.others).finish()
     }
 }
 
