@@ -136,12 +136,11 @@ impl Ticks {
     /// Returns the deadline as an instant, not rounded. A deadline that no instant can represent is in the [far
     /// future](FAR_FUTURE).
     pub(crate) fn display_requested(&self, requested: Requested) -> Instant {
-        let instant = match requested {
-            Requested::At(instant) => Some(instant),
-            Requested::After(nanos) => self.origin.instant.checked_add(Duration::from_nanos(nanos)),
-            Requested::Never => None,
-        };
-        instant.unwrap_or_else(|| self.far_future())
+        match requested {
+            Requested::At(instant) => instant,
+            Requested::After(nanos) => self.origin.instant + Duration::from_nanos(nanos),
+            Requested::Never => self.far_future(),
+        }
     }
 
     /// Returns the instant to display for a deadline that never comes.
@@ -205,7 +204,11 @@ impl Ticks {
 
     /// Returns the time from the present until `tick`: zero if it has come, `None` if time alone never brings it.
     pub(crate) fn until(&self, tick: u64) -> Option<Duration> {
-        let left = self.span(tick).saturating_sub(self.elapsed());
+        let elapsed = match &self.manual {
+            Some(clock) => self.since_origin(clock.now()),
+            None => Duration::from_nanos(self.origin.elapsed()),
+        };
+        let left = self.span(tick).saturating_sub(elapsed);
         (tick != NEVER && (self.manual.is_none() || left.is_zero())).then_some(left)
     }
 
@@ -215,15 +218,6 @@ impl Ticks {
         match &self.manual {
             Some(clock) => saturate(self.since_origin(clock.now()).saturating_sub(self.span(tick)).as_nanos()),
             None => self.origin.elapsed().saturating_sub(tick.saturating_mul(self.tick.get())),
-        }
-    }
-
-    /// Returns the time from the origin until the present.
-    #[inline]
-    fn elapsed(&self) -> Duration {
-        match &self.manual {
-            Some(clock) => self.since_origin(clock.now()),
-            None => Duration::from_nanos(self.origin.elapsed()),
         }
     }
 
