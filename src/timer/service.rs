@@ -142,13 +142,9 @@ impl Service {
             queues: Mutex::default(),
             process,
             open: AtomicBool::new(true),
-            pool: pool.clone(),
+            pool,
             reports_dropped: builder.report_dropped && cfg!(debug_assertions),
-            threads: Mutex::new(ManuallyDrop::new(Threads {
-                own: Vec::new(),
-                shard_set: Some(shard_set.clone()),
-                pool,
-            })),
+            threads: Mutex::new(ManuallyDrop::new(Threads { own: Vec::new(), shard_set: Some(shard_set.clone()) })),
         };
         for index in 0..builder.shards {
             let core = (!cores.is_empty()).then(|| cores[index % cores.len()]);
@@ -322,7 +318,7 @@ impl Service {
         }
         // A callback, an own thread or a pool thread does not wait for threads, as one of them may be waiting for it.
         // The threads end by themselves.
-        threads.end(until, in_time && !(inside || on_pool || drives_here));
+        threads.end(self.pool.clone(), until, in_time && !(inside || on_pool || drives_here));
         taken
     }
 }
@@ -349,27 +345,26 @@ impl Drop for Service {
     }
 }
 
-/// The threads of a service. None are left once a shutdown has taken them.
+/// The own threads of a service. None are left once a shutdown has taken them.
 #[derive(Default)]
 struct Threads {
     own: Vec<OwnThreadHandle>,
     /// What these threads drive, and their executor.
     shard_set: Option<Arc<ShardSet>>,
-    pool: Option<Arc<Pool>>,
 }
 
 impl Threads {
-    /// Ends the threads; with `wait`, returns when they have ended, or at the instant `until`. Then what callbacks
-    /// have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
-    fn end(mut self, until: Option<Instant>, wait: bool) {
-        let Some(until) = until else { return self.join(wait) };
+    /// Ends the threads and those of the pool; with `wait`, returns when they have ended, or at the instant `until`. Then
+    /// what callbacks have left to rayon and to thread-locals may run longer, and so may the drop of a custom executor.
+    fn end(mut self, pool: Option<Arc<Pool>>, until: Option<Instant>, wait: bool) {
+        let Some(until) = until else { return self.join(pool, wait) };
         // Inside a callback, no thread that is waited for drops the executor: see the drop of `ShardSet`.
         let _shard_set = self.shard_set.take_if(|_| call_stack::inside_any());
         // The standard library cannot join with a timeout, so a thread joins. If it cannot be started, its closure is
         // dropped here. The threads then end by themselves, because the pool is closed already.
         let (sender, ended) = mpsc::channel();
         let join = move || {
-            self.join(wait);
+            self.join(pool, wait);
             // An error: the shutdown no longer waits.
             let _ = sender.send(());
         };
@@ -382,10 +377,10 @@ impl Threads {
     }
 
     /// Ends the threads; with `wait`, returns when they have ended. May drop a custom executor.
-    fn join(self, wait: bool) {
+    fn join(self, pool: Option<Arc<Pool>>, wait: bool) {
         if wait {
             self.own.into_iter().for_each(OwnThreadHandle::join);
-            if let Some(pool) = self.pool {
+            if let Some(pool) = pool {
                 pool.stop();
             }
         }
