@@ -73,7 +73,6 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    #[inline]
     pub(crate) fn new(entry: SleepEntry, deadline: Deadline) -> Self {
         Self { entry, tick: deadline.tick, requested: deadline.requested }
     }
@@ -86,13 +85,11 @@ impl Sleep {
     }
 
     /// Polls the sleep, but leaves it pending for ever if its deadline was set after the shutdown.
-    #[inline]
     pub(crate) fn poll_served(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.entry.phase == Phase::AfterShutdown { Poll::Pending } else { Pin::new(self).poll(context) }
     }
 
     /// Returns the shard of the timer; after a shutdown, any shard of the service.
-    #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         self.entry.shard()
     }
@@ -127,7 +124,6 @@ impl Sleep {
     /// assert!(cooldown.is_elapsed()); // also without a poll
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
-    #[inline]
     pub fn is_elapsed(&self) -> bool {
         matches!(self.entry.phase(self.tick), Phase::Elapsed | Phase::Shutdown)
     }
