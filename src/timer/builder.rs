@@ -310,6 +310,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_panic(self, hook: impl Fn(Panicked) + Send + Sync + 'static) -> Self {
+        // A `Box` first, because the `Arc` of `benches/coherence` does not coerce.
         let hook: Box<OnPanic> = Box::new(hook);
         Self { on_panic: Some(hook.into()), ..self }
     }
@@ -352,6 +353,7 @@ impl Builder {
     /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn on_slow(self, over: Duration, hook: impl Fn(SlowCallback) + Send + Sync + 'static) -> Self {
+        // A `Box` first, because the `Arc` of `benches/coherence` does not coerce.
         let call: Box<dyn Fn(SlowCallback) + Send + Sync> = Box::new(hook);
         Self { on_slow: Some(SlowHook { over, call: call.into() }), ..self }
     }
