@@ -17,6 +17,9 @@
 //! | [`gate`]            | how often a thread that drives begins to expire timers                          |
 //! | [`program_waker`]   | the waker of a program's loop that has a role                                   |
 //!
+//! The imports run from the callers' side to the memory, but in one ring: a [`seat`] holds the driver, as a `Mutex` holds
+//! what it guards. The driver works on the core, of which the seat is a part.
+//!
 //! The engine knows no clock, no executor and no counters: it imports only `sync`, `wheel` and `system`. It reads real
 //! time for one purpose, the limit of a wait for a callback. loom and shuttle therefore compile these very files, with
 //! a `sync` and a `system` of their own. `shard` binds the engine to the rest of the crate.
