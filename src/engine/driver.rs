@@ -36,7 +36,7 @@ use super::memory::{Cache, Slab};
 use super::stack::{NIL, chain, reverse};
 use super::trim::Trim;
 use crate::sync::limit;
-use crate::wheel::{Levels, Links, Nodes, Step};
+use crate::wheel::{Levels, Nodes, Place, Step};
 
 /// Maximum number of entries that a turn links: some 20 µs.
 const MAX_COLLECTED: usize = limit(512);
@@ -245,7 +245,7 @@ impl ShardDriver {
 
     /// Returns whether there is anything to cascade ahead of time, or to trim.
     pub(crate) fn has_chores(&self, core: &Core) -> bool {
-        self.levels.upcoming().is_some() || self.trim.has_chores(core) || self.has_surplus_slots()
+        self.levels.has_upcoming() || self.trim.has_chores(core) || self.has_surplus_slots()
     }
 
     /// Returns whether the wheel has become empty since a trim.
@@ -326,19 +326,35 @@ impl Nodes for Entries<'_> {
     }
 
     #[inline]
-    fn links(&self, id: u32) -> Links {
-        self.slab.get(id).links()
+    fn place(&self, id: u32) -> Place {
+        self.slab.get(id).place()
     }
 
     #[inline]
-    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
-        self.slab.get(id).change_links(change);
+    fn set_place(&mut self, id: u32, place: Place) {
+        self.slab.get(id).set_place(place);
+    }
+
+    #[inline]
+    fn fetch(&self, id: u32) {
+        prefetch(self.slab.get(id));
     }
 
     #[inline]
     fn is_disarmed(&self, id: u32) -> bool {
         !self.slab.get(id).state().has(ARMED)
     }
+}
+
+/// Makes the processor fetch an entry that this thread is about to write.
+#[inline]
+pub(crate) fn prefetch<T>(entry: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch neither reads nor writes what the program can see.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(entry.cast());
+    }
+    _ = entry;
 }
 
 #[cfg(all(test, not(loom)))]

@@ -9,14 +9,16 @@ use core::mem;
 
 use strength_reduce::StrengthReducedU64;
 
-use super::links::NIL;
 use super::occupancy::Occupancy;
 
 /// Number of nodes of a slot that a driver can cascade in a tick of 20 µs, while it does the same for other shards. Each
 /// node is a cache miss.
 const CASCADED_IN_TICK: u64 = 8;
 
-/// A ring of slots, each the head of a list of nodes.
+/// The nodes of a slot, in no order.
+pub(super) type Slot = Vec<u32>;
+
+/// A ring of slots.
 pub(super) struct Level {
     /// Number of ticks of a slot.
     pub(super) span: StrengthReducedU64,
@@ -27,12 +29,11 @@ pub(super) struct Level {
     /// Number of slots of the ring, less one.
     mask: u64,
     pub(super) occupancy: Occupancy,
-    /// For each slot, the complement of its first node or of `NIL`; empty until the level is used. So empty slots are
-    /// zeros, for which the system finds memory only when one of them is used.
-    heads: Vec<u32>,
-    /// For each occupied slot, the least deadline that was linked into it since it was empty, and how many were. Empty if
-    /// a slot spans one tick.
-    linked: Vec<(u64, u64)>,
+    /// The nodes of each slot; empty until the level is used.
+    pub(super) slots: Vec<Slot>,
+    /// For each occupied slot, the least deadline that was linked into it since it was empty. Empty if a slot spans one
+    /// tick.
+    least: Vec<u64>,
 }
 
 impl Level {
@@ -43,8 +44,8 @@ impl Level {
             reach: span.checked_mul(window).map_or(u64::MAX, |end| end - 1),
             mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
-            heads: Vec::new(),
-            linked: Vec::new(),
+            slots: Vec::new(),
+            least: Vec::new(),
         }
     }
 
@@ -52,9 +53,9 @@ impl Level {
     fn allocate(&mut self) {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
-        self.heads = vec![!NIL; slots];
+        self.slots = vec![Slot::new(); slots];
         if self.span.get() > 1 {
-            self.linked = vec![(0, 0); slots];
+            self.least = vec![0; slots];
         }
     }
 
@@ -62,8 +63,8 @@ impl Level {
     pub(super) fn shrink(&mut self) {
         if self.occupancy.is_empty() {
             self.occupancy = Occupancy::default();
-            self.heads = Vec::new();
-            self.linked = Vec::new();
+            self.slots = Vec::new();
+            self.least = Vec::new();
         }
     }
 
@@ -108,7 +109,7 @@ impl Level {
     /// Returns the least deadline of a level that has a node, or an earlier tick after a removal.
     pub(super) fn least_deadline(&self, now: u64) -> u64 {
         let slot = self.first_slot(now);
-        self.linked.get(slot).map_or_else(|| self.first_tick(slot, now), |&(least, _)| least)
+        self.least.get(slot).copied().unwrap_or_else(|| self.first_tick(slot, now))
     }
 
     /// Returns when to [visit](super::Levels::next_visit) a level that has a node: by its least deadline, and early
@@ -117,53 +118,44 @@ impl Level {
         let first = self.first_slot(now);
         let visit = |slot| {
             let begins = self.first_tick(slot, now);
-            let &(least, number) = self.linked.get(slot).unwrap_or(&(begins, 0));
+            let Some(&least) = self.least.get(slot) else { return begins };
+            let number = self.slots[slot].len() as u64;
             // From then on, the slot is the next one of its level.
             let earliest = begins.saturating_sub(self.span.get());
             if earliest <= now { least } else { earliest.max(least.saturating_sub(number / CASCADED_IN_TICK)) }
         };
         let second = (first + 1) & self.mask as usize;
-        if self.first(second).is_some() { visit(first).min(visit(second)) } else { visit(first) }
+        if !self.slots[second].is_empty() { visit(first).min(visit(second)) } else { visit(first) }
     }
 
-    /// Returns the first node of a slot.
+    /// Adds a node with this deadline to a slot. Returns its index there.
     #[inline]
-    pub(super) fn first(&self, slot: usize) -> Option<u32> {
-        self.heads.get(slot).map(|&head| !head).filter(|&id| id != NIL)
-    }
-
-    /// Makes `id` the first node of a slot that has others.
-    #[inline]
-    pub(super) fn set_first(&mut self, slot: usize, id: u32) {
-        self.heads[slot] = !id;
-    }
-
-    /// Makes `id` the first node of a slot, with this deadline. Returns the previous one, or `NIL`.
-    #[inline]
-    pub(super) fn push(&mut self, slot: usize, id: u32, deadline: u64) -> u32 {
-        if slot >= self.heads.len() {
+    pub(super) fn push(&mut self, slot: usize, id: u32, deadline: u64) -> usize {
+        if slot >= self.slots.len() {
             self.allocate();
         }
-        let first = !mem::replace(&mut self.heads[slot], !id);
-        if first == NIL {
+        let ids = &mut self.slots[slot];
+        let index = ids.len();
+        ids.push(id);
+        if index == 0 {
             self.occupancy.insert(slot);
         }
-        if let Some(linked) = self.linked.get_mut(slot) {
-            *linked = if first == NIL { (deadline, 1) } else { (deadline.min(linked.0), linked.1 + 1) };
+        if let Some(least) = self.least.get_mut(slot) {
+            *least = if index == 0 { deadline } else { deadline.min(*least) };
         }
-        first
+        index
     }
 
-    /// Marks a slot as empty. Returns its first node.
+    /// Marks a slot as empty. Returns its nodes.
     #[inline]
-    pub(super) fn vacate(&mut self, slot: usize) -> u32 {
+    pub(super) fn vacate(&mut self, slot: usize) -> Slot {
         self.occupancy.remove(slot);
-        !mem::replace(&mut self.heads[slot], !NIL)
+        mem::take(&mut self.slots[slot])
     }
 
     /// Marks all slots as empty.
     pub(super) fn clear(&mut self) {
         self.occupancy.clear();
-        self.heads.fill(!NIL);
+        self.slots.fill(Slot::new());
     }
 }

@@ -44,6 +44,12 @@
 //! The nodes of a slot that expires leave one by one ([`Levels::step`]). The caller may stop after any step, for example
 //! to run callbacks, and all other nodes are still linked.
 //!
+//! # Slots
+//!
+//! A slot is a vector of its nodes, and each node knows its place there. A removal moves the last node into the gap.
+//! So the wheel can *fetch* nodes into the cache [some](AHEAD) before they leave, also those of the slot that expires
+//! next. Timers that lie apart in memory would else be a cache miss each, one after the other.
+//!
 //! # Cascades ahead of time
 //!
 //! When a slot of a coarse level expires, all its nodes must cascade before the first of them can expire. With 10^6
@@ -60,6 +66,8 @@
 //!   boundary starts at a coarse level, and cascades for nothing.
 //! - *No cascades, and coarser slots for farther deadlines* (Linux since 4.8): cheap, but a far deadline is late by up
 //!   to an eighth of its delay.
+//! - *A linked list through the nodes of each slot*: it needs no memory, but the address of each node is in the one before.
+//!   So nothing can be fetched in time, and a firing of 10^6 timers over a second takes half as much CPU time again.
 //! - *A heap*: cancelling costs O(log n), and most timers are cancelled.
 //! - *The true minimum of each slot*: a removal would have to search the slot for the next minimum. The least deadline
 //!   that was linked into a slot costs one comparison. It is too early only after a removal, once for each slot.
@@ -67,12 +75,18 @@
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::level::Level;
-use super::links::{ExpiredList, Links, NIL, Nodes};
+use super::level::{Level, Slot};
+use super::nodes::{ExpiredList, Nodes, Place};
 use crate::BuildError;
 
 /// Maximum number of slots of a level.
 const MAX_SLOTS: usize = 1 << 24;
+
+/// Capacity that a slot keeps until it is empty.
+const RETAINED: usize = 1024;
+
+/// How many nodes ahead of the one that leaves a slot are fetched.
+const AHEAD: usize = 16;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +103,11 @@ pub(crate) enum Step {
 pub(crate) struct Levels {
     pub(super) now: u64,
     expired: ExpiredList,
-    /// The first node of the slot that expires. The links of its nodes still name that slot, which receives no other
-    /// node before time advances. The first node itself may name a previous one, which has left: so what leaves touches
-    /// no other node.
-    expiring: u32,
+    /// The nodes of the slot that expires. Their places still name that slot, which receives no other node before time
+    /// advances.
+    pub(super) expiring: Slot,
+    /// That slot, as in the places of its nodes.
+    expiring_list: u32,
     /// The slot that [expires next](Self::search), if it is known: its first tick, its level, and its index there.
     next: Option<(u64, Reverse<usize>, usize)>,
     pub(super) levels: Vec<Level>,
@@ -123,7 +138,14 @@ impl Levels {
             span = this.checked_mul(slots);
             levels.push(Level::new(this, factor * slots));
         }
-        Ok(Levels { now: start, expired: ExpiredList::EMPTY, expiring: NIL, next: None, levels })
+        Ok(Levels {
+            now: start,
+            expired: ExpiredList::default(),
+            expiring: Slot::new(),
+            expiring_list: 0,
+            next: None,
+            levels,
+        })
     }
 
     #[inline]
@@ -144,31 +166,24 @@ impl Levels {
     /// Unlinks a node. The node must be linked.
     #[inline]
     pub(crate) fn remove(&mut self, nodes: &mut impl Nodes, id: u32) {
-        let links = nodes.links(id);
-        if self.expiring == id {
-            self.expiring = links.next;
-            return;
+        let place = nodes.place(id);
+        let Some((level, slot)) = place.slot() else { return self.expired.remove(place.index) };
+        let expires = place.list == self.expiring_list && !self.expiring.is_empty();
+        let ids = if expires { &mut self.expiring } else { &mut self.levels[level].slots[slot] };
+        debug_assert_eq!(ids[place.index as usize], id);
+        ids.swap_remove(place.index as usize);
+        if let Some(&moved) = ids.get(place.index as usize) {
+            nodes.set_place(moved, place);
         }
-        if links.prev != NIL {
-            debug_assert_eq!(nodes.links(links.prev).next, id);
-            nodes.change_links(links.prev, |prev| prev.next = links.next);
-        }
-        if links.next != NIL {
-            debug_assert_eq!(nodes.links(links.next).prev, id);
-            nodes.change_links(links.next, |next| next.prev = links.prev);
-        }
-        match links.slot() {
-            None => self.expired.unlink_ends(links),
-            Some(_) if links.prev != NIL => {}
-            Some((level, slot)) if links.next == NIL => {
-                self.vacate(level, slot);
-            }
-            Some((level, slot)) => self.levels[level].set_first(slot, links.next),
+        if ids.is_empty() && !expires {
+            self.vacate(level, slot);
+        } else if ids.len() < ids.capacity() / 4 && ids.capacity() > RETAINED {
+            ids.shrink_to(ids.capacity() / 2);
         }
     }
 
-    /// Marks a slot as empty. Returns its first node.
-    fn vacate(&mut self, level: usize, slot: usize) -> u32 {
+    /// Marks a slot as empty. Returns its nodes.
+    fn vacate(&mut self, level: usize, slot: usize) -> Slot {
         if self.next.is_some_and(|(_, ring, index)| (ring.0, index) == (level, slot)) {
             self.next = None;
         }
@@ -177,8 +192,8 @@ impl Levels {
 
     /// Removes every node, without access to the nodes.
     pub(super) fn clear(&mut self) {
-        self.expired = ExpiredList::EMPTY;
-        self.expiring = NIL;
+        self.expired = ExpiredList::default();
+        self.expiring = Slot::new();
         self.next = None;
         for level in &mut self.levels {
             level.clear();
@@ -199,7 +214,7 @@ impl Levels {
     /// Returns the earliest of the ticks that `of_level` returns of the levels that have nodes, or the present tick if a
     /// node has expired.
     pub(super) fn earliest(&self, of_level: impl Fn(&Level, u64) -> u64) -> Option<u64> {
-        if self.expired.head != NIL || self.expiring != NIL {
+        if self.expired.first().is_some() || !self.expiring.is_empty() {
             return Some(self.now);
         }
         self.levels.iter().filter(|ring| !ring.occupancy.is_empty()).map(|ring| of_level(ring, self.now)).min()
@@ -207,8 +222,8 @@ impl Levels {
 
     /// Returns the node that expires or cascades next.
     pub(crate) fn first(&self) -> Option<u32> {
-        let expired = [self.expired.head, self.expiring].into_iter().find(|&head| head != NIL);
-        expired.or_else(|| self.next_slot().and_then(|(_, level, slot)| self.levels[level.0].first(slot)))
+        let expired = self.expired.first().or_else(|| self.expiring.last().copied());
+        expired.or_else(|| self.next_slot().and_then(|(_, level, slot)| self.levels[level.0].slots[slot].last().copied()))
     }
 
     /// Advances time towards `target` by one node at most. O(levels).
@@ -217,20 +232,21 @@ impl Levels {
     /// stands for the present tick.
     #[inline]
     pub(crate) fn step(&mut self, nodes: &mut impl Nodes, target: u64) -> Step {
-        let id = if self.expired.head != NIL {
-            self.expired.head
-        } else if self.expiring != NIL || self.expire_next_slot(target.max(self.now)) {
-            self.expiring
-        } else {
+        if let Some(id) = self.expired.first() {
+            self.remove(nodes, id);
+            return self.expire_or_cascade(nodes, id);
+        }
+        if self.expiring.is_empty() && !self.expire_next_slot(nodes, target.max(self.now)) {
             return Step::Done;
-        };
+        }
+        let id = self.expiring.pop().expect("a slot that expires has nodes");
+        fetch_ahead(nodes, &self.expiring);
         self.expire_or_cascade(nodes, id)
     }
 
-    /// Unlinks a node. It has expired, or is linked again.
+    /// A node that was unlinked has expired, or is linked again.
     #[inline(always)]
     pub(super) fn expire_or_cascade(&mut self, nodes: &mut impl Nodes, id: u32) -> Step {
-        self.remove(nodes, id);
         let deadline = nodes.deadline(id);
         if deadline <= self.now || nodes.is_disarmed(id) {
             return Step::Unlinked(id);
@@ -241,22 +257,29 @@ impl Levels {
 
     /// Advances time to the next occupied slot up to `target`, which then expires. If there is none, advances time to
     /// `target` and returns false.
-    fn expire_next_slot(&mut self, target: u64) -> bool {
+    fn expire_next_slot(&mut self, nodes: &impl Nodes, target: u64) -> bool {
         if self.next.is_none() {
             self.next = self.search();
         }
         let Some((first, level, slot)) = self.next.filter(|&(first, ..)| first <= target) else {
             self.now = target;
+            self.expiring = Slot::new();
             return false;
         };
         self.now = first;
         self.expiring = self.vacate(level.0, slot);
+        self.expiring_list = Place::list(level.0, slot);
+        fetch_first(nodes, &self.expiring);
+        self.next = self.search();
+        if let Some((_, level, slot)) = self.next.filter(|&(first, ..)| first <= target) {
+            fetch_first(nodes, &self.levels[level.0].slots[slot]);
+        }
         true
     }
 
     /// Returns the level and the first and last tick of the slot in which a node waits; `None` if it waits in no slot.
-    pub(super) fn position(&self, links: Links) -> Option<(usize, u64, u64)> {
-        let (level, slot) = links.slot()?;
+    pub(super) fn position(&self, place: Place) -> Option<(usize, u64, u64)> {
+        let (level, slot) = place.slot()?;
         let ring = &self.levels[level];
         let first = ring.first_tick(slot, self.now);
         Some((level, first, first.saturating_add(ring.span.get() - 1)))
@@ -269,14 +292,12 @@ impl Levels {
         let found = levels.find_map(|(level, ring)| Some((level, ring.number_in_window(deadline, self.now)?, ring)));
         let (level, number, ring) = found.expect("the last level reaches all");
         let slot = ring.slot_of(number);
-        let next = ring.push(slot, id, deadline);
-        if next == NIL {
+        let index = ring.push(slot, id, deadline) as u32;
+        if index == 0 {
             let this = (number * ring.span.get(), Reverse(level), slot);
             self.next = self.next.map(|next| next.min(this));
-        } else {
-            nodes.change_links(next, |next| next.prev = id);
         }
-        nodes.change_links(id, |links| *links = Links { next, prev: NIL, list: Links::list(level, slot) });
+        nodes.set_place(id, Place { list: Place::list(level, slot), index });
     }
 
     #[inline]
@@ -306,7 +327,13 @@ impl Levels {
     /// Cascades a node ahead of time, from the next slot of a level above 0. Returns [`Done`](Step::Done) if there is
     /// none. O(levels).
     pub(crate) fn cascade_ahead(&mut self, nodes: &mut impl Nodes) -> Step {
-        let Some(id) = self.upcoming() else { return Step::Done };
+        let Some((level, slot)) = self.upcoming_slot() else { return Step::Done };
+        let ids = &mut self.levels[level].slots[slot];
+        let id = ids.pop().expect("it has nodes");
+        fetch_ahead(nodes, ids);
+        if ids.is_empty() {
+            self.vacate(level, slot);
+        }
         self.expire_or_cascade(nodes, id)
     }
 
@@ -316,9 +343,27 @@ impl Levels {
         self.earliest(Level::next_visit)
     }
 
-    /// Returns the node to cascade ahead of time next, if there is one: the first of a slot above level 0 that is the next
-    /// one of its level. O(levels).
-    pub(crate) fn upcoming(&self) -> Option<u32> {
-        self.levels.iter().skip(1).find_map(|ring| ring.first(ring.slot_of(self.now / ring.span + 1)))
+    /// Returns whether there is a node to cascade ahead of time. O(levels).
+    pub(crate) fn has_upcoming(&self) -> bool {
+        self.upcoming_slot().is_some()
     }
+
+    fn upcoming_slot(&self) -> Option<(usize, usize)> {
+        let slots = self.levels.iter().map(|ring| ring.slot_of(self.now / ring.span + 1)).enumerate().skip(1);
+        slots.into_iter().find(|&(level, slot)| self.levels[level].slots.get(slot).is_some_and(|ids| !ids.is_empty()))
+    }
+}
+
+/// Fetches the node that is `AHEAD` of the last of a slot.
+#[inline]
+fn fetch_ahead(nodes: &impl Nodes, ids: &[u32]) {
+    if let Some(&id) = ids.len().checked_sub(AHEAD).and_then(|index| ids.get(index)) {
+        nodes.fetch(id);
+    }
+}
+
+/// Fetches the nodes of a slot that leave first.
+#[inline]
+fn fetch_first(nodes: &impl Nodes, ids: &[u32]) {
+    ids.iter().rev().take(AHEAD).for_each(|&id| nodes.fetch(id));
 }

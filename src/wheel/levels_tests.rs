@@ -1,17 +1,19 @@
 //! Tests of [`levels`](super::levels), over nodes whose deadlines change.
 
+use std::collections::BTreeMap;
+
 use super::levels::{Levels, Step};
-use super::links::{Links, Nodes};
+use super::nodes::{Nodes, Place};
 
 /// Nodes whose deadlines the test may change while they are linked.
-struct Store(Vec<(u64, Links)>);
+struct Store(Vec<(u64, Place)>);
 
 /// The deadline that stands for a disarmed node.
 const DISARMED: u64 = u64::MAX - 1;
 
 impl Store {
     fn new(deadlines: &[u64]) -> Store {
-        Store(deadlines.iter().map(|deadline| (*deadline, Links::default())).collect())
+        Store(deadlines.iter().map(|deadline| (*deadline, Place::default())).collect())
     }
 }
 
@@ -20,12 +22,12 @@ impl Nodes for Store {
         self.0[id as usize].0
     }
 
-    fn links(&self, id: u32) -> Links {
+    fn place(&self, id: u32) -> Place {
         self.0[id as usize].1
     }
 
-    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
-        change(&mut self.0[id as usize].1);
+    fn set_place(&mut self, id: u32, place: Place) {
+        self.0[id as usize].1 = place;
     }
 
     fn is_disarmed(&self, id: u32) -> bool {
@@ -75,7 +77,7 @@ fn a_node_with_an_earlier_deadline_expires_with_its_slot() {
 fn cascades_come_before_expirations_at_the_same_tick() {
     let (mut levels, mut store) = inserted(&[6]);
     assert_eq!(levels.step(&mut store, 3), Step::Done);
-    store.0.push((4, Links::default()));
+    store.0.push((4, Place::default()));
     insert(&mut levels, &mut store, 1);
     assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
     assert_eq!(levels.step(&mut store, 4), Step::Unlinked(1));
@@ -85,7 +87,7 @@ fn cascades_come_before_expirations_at_the_same_tick() {
     let (mut levels, mut store) = inserted(&[]);
     assert_eq!(levels.step(&mut store, 3), Step::Done);
     for (id, deadline) in [(0, 4), (1, 7)] {
-        store.0.push((deadline, Links::default()));
+        store.0.push((deadline, Place::default()));
         insert(&mut levels, &mut store, id);
     }
     assert_eq!(levels.step(&mut store, 4), Step::Cascaded);
@@ -110,7 +112,7 @@ fn the_next_deadline_is_exact_without_removals() {
         let mut left = std::collections::BTreeSet::new();
         for id in 0..200 {
             let deadline = levels.now() + 1 + (random.u64(..) >> random.u32(44..64));
-            store.0.push((deadline, Links::default()));
+            store.0.push((deadline, Place::default()));
             insert(&mut levels, &mut store, id);
             left.insert((deadline, id));
             if random.u8(..4) == 0 {
@@ -137,7 +139,7 @@ fn a_full_slot_is_visited_in_time_for_its_nodes_to_cascade() {
     let mut store = Store::new(&[]);
     let mut insert_many = |levels: &mut Levels, deadline, number| {
         for _ in 0..number {
-            store.0.push((deadline, Links::default()));
+            store.0.push((deadline, Place::default()));
             let id = store.0.len() as u32 - 1;
             insert(levels, &mut store, id);
         }
@@ -157,7 +159,7 @@ fn a_full_slot_is_visited_in_time_for_its_nodes_to_cascade() {
 fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
     let (mut levels, mut store) = inserted(&[18, 18, 17, 16]);
     assert_eq!(levels.step(&mut store, 100), Step::Unlinked(3));
-    assert_eq!(levels.position(store.links(0)), Some((2, 16, 31)));
+    assert_eq!(levels.position(store.place(0)), Some((2, 16, 31)));
     assert_eq!(levels.next_deadline(), Some(16));
     levels.remove(&mut store, 1);
     levels.remove(&mut store, 2);
@@ -172,16 +174,16 @@ fn between_two_steps_the_rest_of_a_slot_may_be_changed() {
 }
 
 #[test]
-fn the_most_levels_and_slots_fit_into_the_links() {
+fn the_most_levels_and_slots_fit_into_a_place() {
     for slots in [2, 1 << 24] {
         let mut levels = Levels::new(0, &[slots], 1).expect("a valid level");
         let mut store = Store::new(&[u64::MAX, slots as u64 - 1]);
         insert(&mut levels, &mut store, 0);
         insert(&mut levels, &mut store, 1);
-        let (level, first, last) = levels.position(store.links(0)).expect("it waits");
+        let (level, first, last) = levels.position(store.place(0)).expect("it waits");
         assert_eq!((level, last), (levels.levels.len() - 1, u64::MAX));
         assert!(first > 0 && level < 64);
-        assert_eq!(levels.position(store.links(1)).map(|(_, first, _)| first), Some(slots as u64 - 1));
+        assert_eq!(levels.position(store.place(1)).map(|(_, first, _)| first), Some(slots as u64 - 1));
     }
 }
 
@@ -214,7 +216,7 @@ fn a_slot_can_be_emptied_before_it_expires() {
         (0..64).for_each(|id| insert(&mut levels, &mut store, id));
         assert_eq!(levels.step(&mut store, now), Step::Done);
         let mut cascade = || {
-            let is_upcoming = levels.upcoming().is_some();
+            let is_upcoming = levels.has_upcoming();
             let cascades = levels.cascade_ahead(&mut store) != Step::Done;
             assert_eq!(is_upcoming, cascades);
             cascades
@@ -222,7 +224,7 @@ fn a_slot_can_be_emptied_before_it_expires() {
         let steps = (0..1000).take_while(|_| cascade()).count();
         assert_eq!(steps, deadlines.len(), "each cascades once");
         for (id, &deadline) in deadlines.iter().enumerate() {
-            assert_eq!(levels.position(store.links(id as u32)), Some((0, deadline, deadline)));
+            assert_eq!(levels.position(store.place(id as u32)), Some((0, deadline, deadline)));
         }
     }
 }
@@ -260,4 +262,64 @@ fn nodes_that_cascade_ahead_expire_on_time() {
         }
         assert!(left.is_empty(), "{left:?} of {slots} slots");
     }
+}
+
+#[test]
+fn slots_agree_with_a_simple_model() {
+    for (seed, slots) in (0..6).flat_map(|seed| [2, 4, 64].map(|slots| (seed, slots))) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut levels = Levels::new(0, &[4 * slots, slots], 2).expect("a valid level");
+        let mut store = Store::new(&[0; 4000]);
+        // The linked nodes, with their deadlines.
+        let mut linked = BTreeMap::new();
+        let range = [20, 300, 5_000][random.usize(..3)];
+        for _ in 0..300 {
+            for _ in 0..random.u32(..80) {
+                let id = random.u32(..4000);
+                if linked.remove(&id).is_some() {
+                    levels.remove(&mut store, id);
+                }
+                if random.u8(..4) > 0 {
+                    store.0[id as usize].0 = levels.now() + random.u64(..range);
+                    insert(&mut levels, &mut store, id);
+                    linked.insert(id, store.deadline(id));
+                }
+            }
+            (0..random.u32(..100)).for_each(|_| _ = levels.cascade_ahead(&mut store));
+            let target = levels.now() + random.u64(..range / 8 + 1);
+            // May stop in the middle of a slot.
+            let mut steps = if random.bool() { random.usize(..50) } else { usize::MAX };
+            while steps > 0 {
+                match levels.step(&mut store, target) {
+                    Step::Unlinked(id) => {
+                        let deadline = linked.remove(&id).expect("it is linked");
+                        assert!(deadline <= levels.now());
+                        assert!(linked.values().all(|&other| other >= deadline.min(levels.now())), "in order");
+                    }
+                    Step::Cascaded => {}
+                    Step::Done => {
+                        assert_eq!(levels.now(), target);
+                        assert!(linked.values().all(|&deadline| deadline > target), "all that is due has left");
+                        break;
+                    }
+                }
+                steps -= 1;
+            }
+        }
+        linked.keys().for_each(|&id| levels.remove(&mut store, id));
+        assert_eq!((levels.next_deadline(), levels.first()), (None, None));
+    }
+}
+
+#[test]
+fn a_slot_gives_its_memory_back_as_it_empties() {
+    let mut store = Store::new(&[50; 10_000]);
+    let mut levels = Levels::new(0, &[64], 1).expect("a valid level");
+    (0..10_000).for_each(|id| insert(&mut levels, &mut store, id));
+    let capacity = |levels: &Levels| levels.levels[0].slots[50].capacity();
+    assert!(capacity(&levels) >= 10_000);
+    (0..9_000).for_each(|id| levels.remove(&mut store, id));
+    assert!(capacity(&levels) < 10_000);
+    while levels.step(&mut store, 60) != Step::Done {}
+    assert_eq!((capacity(&levels), levels.expiring.capacity()), (0, 0));
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use slab::Slab;
 
 use super::levels::{Levels, Step};
-use super::links::{Links, NIL, Nodes};
+use super::nodes::{Nodes, Place};
 use crate::BuildError;
 
 /// A single-threaded hierarchical timing wheel, for event loops, game loops and simulations that drive time themselves.
@@ -68,8 +68,9 @@ impl<T> Wheel<T> {
     /// Creates a wheel with these numbers of slots, the finest level first.
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
-    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 4 bytes a slot at the
-    /// finest level, and 20 above, for a number of slots that is rounded up to a power of two.
+    /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 24 bytes a slot at the
+    /// finest level, and 32 above, for a number of slots that is rounded up to a power of two. A slot is a vector of the
+    /// entries in it, with 4 bytes for each, which is freed when the slot is empty.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
@@ -108,8 +109,8 @@ impl<T> Wheel<T> {
     pub fn insert(&mut self, deadline_tick: u64, value: T) -> Key {
         let seq = self.inserted;
         self.inserted += 1;
-        let node = Node { seq, deadline: deadline_tick, links: Links::default(), value };
-        assert!(self.nodes.vacant_key() < NIL as usize, "a wheel holds at most 2^32 - 1 entries");
+        let node = Node { seq, deadline: deadline_tick, place: Place::default(), value };
+        assert!(self.nodes.vacant_key() < u32::MAX as usize, "a wheel holds at most 2^32 - 1 entries");
         let index = self.nodes.insert(node) as u32;
         self.levels.insert(&mut self.nodes, index, deadline_tick);
         Key { index, seq }
@@ -321,7 +322,7 @@ impl<T> Wheel<T> {
     /// ```
     pub fn position(&self, key: Key) -> Option<(usize, u64, u64)> {
         self.get(key)?;
-        self.levels.position(self.nodes[key.index as usize].links)
+        self.levels.position(self.nodes[key.index as usize].place)
     }
 }
 
@@ -448,7 +449,7 @@ pub(super) struct Node<T> {
     /// Number of insertions before this one: no other entry has it.
     pub(super) seq: u64,
     pub(super) deadline: u64,
-    pub(super) links: Links,
+    pub(super) place: Place,
     pub(super) value: T,
 }
 
@@ -459,12 +460,12 @@ impl<T> Nodes for Slab<Node<T>> {
     }
 
     #[inline]
-    fn links(&self, id: u32) -> Links {
-        self[id as usize].links
+    fn place(&self, id: u32) -> Place {
+        self[id as usize].place
     }
 
     #[inline]
-    fn change_links(&mut self, id: u32, change: impl FnOnce(&mut Links)) {
-        change(&mut self[id as usize].links);
+    fn set_place(&mut self, id: u32, place: Place) {
+        self[id as usize].place = place;
     }
 }

@@ -30,7 +30,7 @@
 //!   the thread that clears `CLAIMED`.
 //! - **The `vtable`** of the callback is never anything but a table, or null, and tables live for ever. So a thread that
 //!   owns nothing may read the name of the callback's type there: [`Entry::observe`].
-//! - **The `links`** of the wheel belong to the driver, always.
+//! - **The `place`** in the wheel belongs to the driver, always.
 //! - **`registered_tick`**, the tick at which the driver has linked the entry, is written by the driver alone, and only
 //!   for an armed entry. Other threads may read it while the entry is not armed.
 //! - **The `next_in_intake` link** belongs to the thread that set `ENQUEUED`, until the driver has collected the entry.
@@ -142,7 +142,7 @@
 //!
 //! # Orderings
 //!
-//! Every transition is at least `AcqRel`. Acquire: the new owner sees the callback and the links that the previous
+//! Every transition is at least `AcqRel`. Acquire: the new owner sees the callback and the place that the previous
 //! owner wrote. Release: publishes those that we wrote to the next owner. The first load of the word, and a failed
 //! compare-exchange, are `Acquire`, because callers also act on a state that refuses their transition.
 //!

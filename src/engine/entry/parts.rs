@@ -23,7 +23,7 @@ use std::ptr;
 
 use super::callback::{Callback, CallbackKind, Data, Table, VTable};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
-use crate::wheel::Links;
+use crate::wheel::Place;
 
 /// The timer is pending: the callback has yet to run. The thread that clears this flag owns the callback.
 pub(crate) const ARMED: u64 = 1 << 0;
@@ -145,8 +145,8 @@ pub(crate) struct Entry {
     pub(crate) next_magazine: AtomicU32,
     /// Low half of the tick at which the driver has linked the entry, or [`UNKNOWN_TICK`].
     registered_tick: AtomicU32,
-    /// Where the entry is linked in the wheel. The driver writes the links before it reads them.
-    links: UnsafeCell<Links>,
+    /// Where the entry is in the wheel. The driver writes the place before it reads it.
+    place: UnsafeCell<Place>,
     /// The table of the callback, or of an earlier one; null before the first. The owner of the callback's data writes
     /// it, and any thread may [read](Self::observe) it.
     vtable: AtomicPtr<VTable>,
@@ -174,7 +174,7 @@ impl Entry {
             next_in_intake: AtomicU32::new(0),
             next_magazine: AtomicU32::new(0),
             registered_tick: AtomicU32::new(0),
-            links: UnsafeCell::new(Links::default()),
+            place: UnsafeCell::new(Place::default()),
             vtable: AtomicPtr::new(ptr::null_mut()),
             data: UnsafeCell::new(Data::uninit()),
         }
@@ -190,7 +190,7 @@ impl Entry {
             number.store(0, Ordering::Relaxed);
         }
         // SAFETY: we own the cell, because no thread uses the entry, by the contract of `Pages::discard`.
-        self.links.with_mut(|links| unsafe { *links = Links::default() });
+        self.place.with_mut(|place| unsafe { *place = Place::default() });
         self.vtable.store(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: as above.
         self.data.with_mut(|data| unsafe { *data = Data::zeroed() });
@@ -372,16 +372,16 @@ impl Entry {
         self.data.with(|data| unsafe { data.cast::<[u32; CHUNK]>().read() })
     }
 
-    /// Returns the links of the wheel. Only the driver may call this.
-    pub(crate) fn links(&self) -> Links {
-        // SAFETY: we own the links, because only the driver calls this.
-        self.links.with(|links| unsafe { *links })
+    /// Returns the place in the wheel. Only the driver may call this.
+    pub(crate) fn place(&self) -> Place {
+        // SAFETY: we own the place, because only the driver calls this.
+        self.place.with(|place| unsafe { *place })
     }
 
-    /// Changes the links of the wheel in place. Only the driver may call this.
-    pub(crate) fn change_links(&self, change: impl FnOnce(&mut Links)) {
-        // SAFETY: we own the links, because only the driver calls this. Their bytes are never uninitialised.
-        self.links.with_mut(|links| change(unsafe { &mut *links }));
+    /// Sets the place in the wheel. Only the driver may call this.
+    pub(crate) fn set_place(&self, new: Place) {
+        // SAFETY: we own the place, because only the driver calls this.
+        self.place.with_mut(|place| unsafe { *place = new });
     }
 
     /// Returns the tick at which the timer will next expire. Returns `None` if no timer is pending, if the shard is
