@@ -67,15 +67,25 @@ impl TimerBatch {
         // Relaxed: the `Arc` of the batch publishes its entries, and `fetch_add` returns each index once.
         let at = self.taken.fetch_add(1, Ordering::Relaxed);
         let &index = self.entries.get(at)?;
-        let &(ref shard, due, end) = &self.parts[self.parts.partition_point(|&(.., end)| end <= at)];
+        let (shard, due) = self.part(at);
         // The child of a fork may have a job of a custom executor. The timers stay with the parent.
         if shard.is_inherited() {
             return None;
         }
-        if let Some(&ahead) = self.entries[..end].get(at + AHEAD) {
-            prefetch(shard.core.slab.get(ahead));
+        // The first of a batch fetches those that follow.
+        for ahead in if at == 0 { 1 } else { at + AHEAD }..=at + AHEAD {
+            if let Some(&index) = self.entries.get(ahead) {
+                prefetch(self.part(ahead).0.core.slab.get(index));
+            }
         }
         Some((shard, due, index))
+    }
+
+    /// Returns the shard of the entry at this index, and the tick at which its timer expired.
+    #[inline(always)]
+    fn part(&self, at: usize) -> (&Arc<Shard>, u64) {
+        let (shard, due, _) = &self.parts[self.parts.partition_point(|&(.., end)| end <= at)];
+        (shard, *due)
     }
 }
 
