@@ -110,7 +110,7 @@ fn one_executor_may_serve_many_timers() {
 }
 
 #[test]
-fn a_custom_executor_that_blocks_delays_only_its_shard() {
+fn a_custom_executor_that_blocks_delays_no_pinned_neighbour() {
     let gate = Gate::default();
     let (names, name) = channel();
     let pass = gate.clone();
@@ -125,7 +125,8 @@ fn a_custom_executor_that_blocks_delays_only_its_shard() {
         job();
     };
     let executor = Executor::Custom(Arc::new(ExecuteFn(blocks_once)));
-    let timer = Timer::builder().shards(2).thread_name("exec-custom").executor(executor).build().unwrap();
+    let builder = Timer::builder().shards(2).pin_cores(true).thread_name("exec-custom");
+    let timer = builder.executor(executor).build().unwrap();
     timer.schedule(Duration::ZERO, || ()).unwrap();
     assert!(wait_for(&name).starts_with("exec-custom"));
     // At least one of the next two threads has its home in the other shard.

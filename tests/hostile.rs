@@ -247,8 +247,8 @@ fn everything_but_callbacks_works_while_every_worker_is_blocked() {
 }
 
 #[test]
-fn an_inline_callback_blocks_only_its_shard() {
-    let timer = Timer::builder().shards(2).executor(Executor::Inline).build().unwrap();
+fn an_inline_callback_blocks_no_pinned_neighbour() {
+    let timer = Timer::builder().shards(2).pin_cores(true).executor(Executor::Inline).build().unwrap();
     let gate = Gate::default();
     let (sender, receiver) = channel();
     let (pass, begun) = (gate.clone(), sender.clone());

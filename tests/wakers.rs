@@ -365,12 +365,14 @@ fn a_waker_that_is_registered_too_late_is_dropped_and_may_panic() {
     }
 }
 
-/// Without folded shards, each shard has a thread of its own. One thread drives all folded ones.
+/// Pinned shards have a thread each. One thread drives all folded ones.
 /// Promise: no starvation by a neighbour.
 #[test]
 fn a_waker_that_blocks_delays_what_its_thread_drives_until_it_returns() {
-    for (executor, is_folded) in [(Executor::Inline, false), (Executor::Pool { threads: 1 }, true)] {
-        let timer = Timer::builder().shards(2).executor(executor).build().unwrap();
+    for (executor, is_folded) in
+        [(Executor::Inline, true), (Executor::Inline, false), (Executor::Pool { threads: 1 }, true)]
+    {
+        let timer = Timer::builder().shards(2).executor(executor).pin_cores(!is_folded).build().unwrap();
         let gate = Gate::default();
         let begun = Gate::default();
         let odd = Task::new();

@@ -150,7 +150,9 @@ mod tests {
     #[test]
     fn each_entry_has_the_tick_of_its_turn() {
         let ticks = Ticks::new(Some(ManualClock::new()), Duration::from_millis(1));
-        let shard = Shard::new(Slab::new().unwrap(), DriverWakeup::alone(), ticks, ShardSettings::default());
+        let slab = Slab::new().unwrap();
+        assert!(slab.alloc(|_| ()).is_ok());
+        let shard = Shard::new(slab, DriverWakeup::alone(), ticks, ShardSettings::default());
         let appended = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
         batch.append(&shard, 1, vec![10, 11]);

@@ -5,14 +5,13 @@
 //! A shard whose timers are few needs no awake thread of its own. Of all such shards, which are *folded*, one thread
 //! expires what is due: the *leader*, which is the own thread of the first shard. It sleeps until the earliest of their
 //! deadlines. So how many threads are awake follows the work, not the number of shards. The leader also checks the
-//! pool. Foreign code that blocks it, which is a waker, delays all of this until it returns.
+//! pool. Foreign code that blocks it delays all of this until it returns: a waker, `execute`, an inline callback.
 //!
 //! A leader that [is behind](super::busyness) gives shards that are due to their own threads, one after each batch. Its own
 //! shard stays with it. An own thread that has little to do folds its shard again.
 //!
-//! Shards fold if a pool runs their callbacks. With another executor, callbacks run on the thread that drives, and one
-//! that blocks must not block another shard. Nor do shards fold with pinned threads and in virtual time. There, the
-//! leader drives its own shard and checks the pool.
+//! Shards do not fold with pinned threads, nor in virtual time, where a callback may wait for one of another shard. There,
+//! the leader drives its own shard and checks the pool.
 //!
 //! The model is that of leader and followers (Schmidt et al., 2000), and of the hierarchical timer migration of Linux
 //! 6.9.

@@ -96,7 +96,7 @@ pub enum Executor {
     /// expires runs in that pool.
     RayonGlobal,
     /// The thread that drives the shard: its driver thread, or the loop that has its [`Driver`](crate::Driver). For
-    /// callbacks that only wake something. A callback that takes long delays every other timer of its shard.
+    /// callbacks that only wake something. A callback that takes long delays every other timer that this thread drives.
     Inline,
     /// Any other executor. It receives one job for each callback. The end of the timer may drop it on the calling thread,
     /// but not inside a callback.

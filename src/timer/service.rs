@@ -115,8 +115,8 @@ impl Service {
         let ticks = Ticks::new(builder.clock, tick);
         let needs_this_thread = dispatcher.need_this_thread();
         let permits = builder.max_pending.map(|max| Arc::new(AtomicUsize::new(max)));
-        // A thread that runs callbacks itself must block no other shard. A pinned one stays on its core.
-        let is_flexible = dispatcher.queue().is_some() && !builder.pin_cores && ticks.manual.is_none();
+        // A pinned thread has its shard for itself. In virtual time callbacks of two shards may wait for each other.
+        let is_flexible = !builder.pin_cores && ticks.manual.is_none();
         let gate = Gate::new(ticks.count(slack), ticks.count(SLACK).max(1));
         let mut slabs = slabs.into_iter();
         let shard_set = ShardSet::new(levels, dispatcher, is_flexible, gate, |index, wakeup| {
