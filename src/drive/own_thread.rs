@@ -135,7 +135,7 @@ impl OwnThread {
     /// Sleeps until a shard of the role is due, or until the queue needs a check by the leader.
     fn sleep(&mut self, shard_set: &ShardSet) {
         let begun = Instant::now();
-        self.scheduling.apply();
+        self.scheduling.pin();
         let shard = &shard_set.shards[self.number as usize];
         let (shards, now) = (shard_set.shards_of(self.number), || shard.ticks.now_tick());
         let earliest = || if shard_set.are_closed() { AWAKE } else { seat::earliest(shards, self.number, now()) };

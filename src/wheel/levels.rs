@@ -223,7 +223,8 @@ impl Levels {
     /// Returns the node that expires or cascades next.
     pub(crate) fn first(&self) -> Option<u32> {
         let expired = self.expired.first().or_else(|| self.expiring.last().copied());
-        expired.or_else(|| self.next_slot().and_then(|(_, level, slot)| self.levels[level.0].slots[slot].last().copied()))
+        expired
+            .or_else(|| self.next_slot().and_then(|(_, level, slot)| self.levels[level.0].slots[slot].last().copied()))
     }
 
     /// Advances time towards `target` by one node at most. O(levels).
