@@ -192,6 +192,8 @@ impl Sleep {
     /// Sets the deadline that `when` returns.
     #[inline]
     pub(crate) fn reset_by(&mut self, when: impl FnOnce(&Ticks) -> Deadline) {
+        // Arrives while the clock is read.
+        self.entry.prefetch();
         let deadline = when(&self.shard().ticks);
         (self.tick, self.requested) = (deadline.tick, deadline.requested);
         self.entry.reset(deadline);

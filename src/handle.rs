@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::Deadline;
+use crate::clock::{Deadline, Ticks};
 use crate::engine::entry::{ARMED, Entry};
 use crate::shard::{RawHandle, Shard};
 
@@ -138,7 +138,7 @@ impl TimerHandle {
     /// [protocols.md]: https://docs.rs/crate/corewheel/latest/source/docs/internals/protocols.md
     #[inline]
     pub fn reset(&self, delay: Duration) -> bool {
-        self.reset_to(self.parts().0.ticks.after(delay))
+        self.reset_by(|ticks| ticks.after(delay))
     }
 
     /// Sets a new deadline. A deadline that has passed means now. Otherwise as [`reset`](Self::reset).
@@ -156,12 +156,16 @@ impl TimerHandle {
     /// ```
     #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        self.reset_to(self.parts().0.ticks.at(deadline))
+        self.reset_by(|ticks| ticks.at(deadline))
     }
 
     #[inline]
-    fn reset_to(&self, deadline: Deadline) -> bool {
-        let pending = self.live().is_some_and(|(shard, entry)| shard.reset(entry, self.raw.index(), deadline));
+    fn reset_by(&self, when: impl FnOnce(&Ticks) -> Deadline) -> bool {
+        let (shard, entry) = self.parts();
+        // Arrives while the clock is read.
+        entry.prefetch();
+        let deadline = when(&shard.ticks);
+        let pending = !shard.is_inherited() && shard.reset(entry, self.raw.index(), deadline);
         if pending {
             // Relaxed: `deadline` uses it only if it agrees with the tick in the entry.
             self.exact.store(deadline.exact, Ordering::Relaxed);

@@ -11,14 +11,10 @@
 //! Rejected: to halve the batch with `rayon::join`, which needs fewer steps. A worker that waits for a stolen half runs
 //! other batches meanwhile, on top of the first. Their callbacks then wait for each other on one stack.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::engine::deliveries::Deliveries;
-use crate::engine::entry::Entry;
 use crate::executor;
 use crate::shard::Shard;
 
@@ -75,7 +71,7 @@ impl TimerBatch {
         // The first of a batch fetches those that follow.
         for ahead in if at == 0 { 1 } else { at + AHEAD }..=at + AHEAD {
             if let Some(&index) = self.entries.get(ahead) {
-                prefetch(self.part(ahead).0.core.slab.get(index));
+                self.part(ahead).0.core.slab.get(index).prefetch();
             }
         }
         Some((shard, due, index))
@@ -87,17 +83,6 @@ impl TimerBatch {
         let (shard, due, _) = &self.parts[self.parts.partition_point(|&(.., end)| end <= at)];
         (shard, *due)
     }
-}
-
-/// Makes the processor fetch an entry that this thread is about to write.
-#[inline]
-fn prefetch(entry: &Entry) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither reads nor writes what the program can see.
-    unsafe {
-        x86_64::_mm_prefetch::<{ x86_64::_MM_HINT_ET0 }>(ptr::from_ref(entry).cast());
-    }
-    _ = entry;
 }
 
 impl executor::Batch for TimerBatch {

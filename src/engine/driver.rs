@@ -337,24 +337,13 @@ impl Nodes for Entries<'_> {
 
     #[inline]
     fn fetch(&self, id: u32) {
-        prefetch(self.slab.get(id));
+        self.slab.get(id).prefetch();
     }
 
     #[inline]
     fn is_disarmed(&self, id: u32) -> bool {
         !self.slab.get(id).state().has(ARMED)
     }
-}
-
-/// Makes the processor fetch an entry that this thread is about to write.
-#[inline]
-pub(crate) fn prefetch<T>(entry: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch neither reads nor writes what the program can see.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(entry.cast());
-    }
-    _ = entry;
 }
 
 #[cfg(all(test, not(loom)))]

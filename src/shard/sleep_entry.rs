@@ -191,6 +191,14 @@ impl SleepEntry {
         true
     }
 
+    /// Fetches the entry for a reset.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if self.phase == Phase::Armed {
+            self.entry().prefetch();
+        }
+    }
+
     /// Resets the timer to `deadline`. A timer that is not pending is armed by the next poll.
     #[inline]
     pub(crate) fn reset(&mut self, deadline: Deadline) {

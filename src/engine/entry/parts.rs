@@ -196,6 +196,17 @@ impl Entry {
         self.data.with_mut(|data| unsafe { *data = Data::zeroed() });
     }
 
+    /// Makes the processor fetch the entry, which this thread is about to write.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        // SAFETY: a prefetch neither reads nor writes what the program can see.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(ptr::from_ref(self).cast());
+        }
+    }
+
     /// Loads the state word. It may have changed by the time that the caller uses it.
     #[inline]
     pub(crate) fn state(&self) -> State {
