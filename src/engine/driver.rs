@@ -23,7 +23,8 @@
 //! Each turn is bounded to some 50 µs, and expired timers go out after each. So many timers that are due do not delay the
 //! first of them. The one exception is the begin of a round, which passes once over all entries of the intake to reverse
 //! them into the order of their pushes. A bound on this pass would gain nothing, as no timer can be dispatched before the
-//! last of these entries is linked.
+//! last of these entries is linked. And the list of a slot may grow, which copies it: with 10^6 timers in one slot, this
+//! once takes 0.4 ms.
 //!
 //! # Panics
 //!

@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
+use smallvec::SmallVec;
 use strength_reduce::StrengthReducedU64;
 
 use super::occupancy::Occupancy;
@@ -15,8 +16,8 @@ use super::occupancy::Occupancy;
 /// node is a cache miss.
 const CASCADED_IN_TICK: u64 = 8;
 
-/// The nodes of a slot, in no order.
-pub(super) type Slot = Vec<u32>;
+/// The nodes of a slot, in no order. As large as a `Vec`, and without an allocation for up to four.
+pub(super) type Slot = SmallVec<[u32; 4]>;
 
 /// A ring of slots.
 pub(super) struct Level {
@@ -156,6 +157,6 @@ impl Level {
     /// Marks all slots as empty.
     pub(super) fn clear(&mut self) {
         self.occupancy.clear();
-        self.slots.fill(Slot::new());
+        self.slots.fill_with(Slot::new);
     }
 }

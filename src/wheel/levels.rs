@@ -46,8 +46,8 @@
 //!
 //! # Slots
 //!
-//! A slot is a vector of its nodes, and each node knows its place there. A removal moves the last node into the gap.
-//! So the wheel can *fetch* nodes into the cache [some](AHEAD) before they leave, also those of the slot that expires
+//! A slot is a list of its nodes' indices, and each node knows its place there. A removal moves the last node into the
+//! gap. So the wheel can *fetch* nodes into the cache [some](AHEAD) before they leave, also those of the slot that expires
 //! next. Timers that lie apart in memory would else be a cache miss each, one after the other.
 //!
 //! # Cascades ahead of time
@@ -178,7 +178,7 @@ impl Levels {
         if ids.is_empty() && !expires {
             self.vacate(level, slot);
         } else if ids.len() < ids.capacity() / 4 && ids.capacity() > RETAINED {
-            ids.shrink_to(ids.capacity() / 2);
+            ids.shrink_to_fit();
         }
     }
 

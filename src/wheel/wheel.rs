@@ -69,8 +69,8 @@ impl<T> Wheel<T> {
     ///
     /// Small levels take little memory, but entries cascade more often: at most once a level. Powers of two make the
     /// arithmetic cheaper. When an entry first waits in a level, the level allocates some 24 bytes a slot at the
-    /// finest level, and 32 above, for a number of slots that is rounded up to a power of two. A slot is a vector of the
-    /// entries in it, with 4 bytes for each, which is freed when the slot is empty.
+    /// finest level, and 32 above, for a number of slots that is rounded up to a power of two. A slot with more
+    /// than four entries has a list of them, with 4 to 8 bytes for each, which is freed when the slot is empty.
     ///
     /// # Errors
     /// Fails if the list is empty, or if a level has fewer than 2 or more than 2^24 slots.
