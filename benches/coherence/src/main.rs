@@ -22,7 +22,7 @@ mod drive;
 #[path = "../../../src/engine/mod.rs"]
 mod engine;
 #[allow(dead_code, unexpected_cfgs)]
-#[path = "../../../src/error.rs"]
+#[path = "../../../src/error/mod.rs"]
 mod error;
 #[allow(dead_code, missing_docs, unused_imports)]
 mod executor;

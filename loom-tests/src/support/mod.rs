@@ -9,7 +9,7 @@ pub(crate) mod clock;
 pub(crate) mod fixture;
 pub(crate) mod race_detector;
 pub(crate) mod shard;
-#[allow(missing_docs, unexpected_cfgs)]
+#[allow(missing_docs, unexpected_cfgs, unused_imports)]
 #[path = "../../../src/lib.rs"]
 pub(crate) mod source;
 #[cfg(crossbeam_loom)]
