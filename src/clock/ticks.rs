@@ -138,9 +138,14 @@ impl Ticks {
     pub(crate) fn display_requested(&self, requested: Requested) -> Instant {
         match requested {
             Requested::At(instant) => instant,
-            Requested::After(nanos) => self.origin.instant + Duration::from_nanos(nanos),
+            Requested::After(nanos) => self.after_origin(nanos),
             Requested::Never => self.far_future(),
         }
+    }
+
+    /// Returns the instant this long after the origin, or one in the [far future](FAR_FUTURE).
+    fn after_origin(&self, nanos: u64) -> Instant {
+        self.origin.instant.checked_add(Duration::from_nanos(nanos)).unwrap_or_else(|| self.far_future())
     }
 
     /// Returns the instant to display for a deadline that never comes.
@@ -197,7 +202,7 @@ impl Ticks {
     /// otherwise the instant of the tick, or one in the [far future](FAR_FUTURE).
     pub(crate) fn display_deadline(&self, tick: u64, exact: u64) -> Instant {
         if exact != UNKNOWN_NANOS && self.div_ceil(exact) == tick {
-            return self.origin.instant + Duration::from_nanos(exact);
+            return self.after_origin(exact);
         }
         self.instant(tick).unwrap_or_else(|| self.far_future())
     }
