@@ -69,7 +69,8 @@ impl TimerBatch {
             return None;
         }
         // The first of a batch fetches those that follow.
-        for ahead in if at == 0 { 1 } else { at + AHEAD }..=at + AHEAD {
+        let next = if at == 0 { 1 } else { at + AHEAD };
+        for ahead in next..=at + AHEAD {
             if let Some(&index) = self.entries.get(ahead) {
                 self.part(ahead).0.core.slab.get(index).prefetch();
             }
