@@ -14,6 +14,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::engine::deliveries::Deliveries;
 use crate::executor;
 use crate::shard::Shard;
@@ -28,24 +30,20 @@ const AHEAD: usize = 4;
 #[derive(Default)]
 pub(super) struct TimerBatch {
     /// For each turn: the shard, the tick at which its timers expired, and the index after its last entry.
-    parts: Vec<(Arc<Shard>, u64, usize)>,
-    entries: Vec<u32>,
+    parts: SmallVec<[(Arc<Shard>, u64, usize); 1]>,
+    entries: SmallVec<[u32; 4]>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
 }
 
 impl TimerBatch {
-    /// Adds entries that expired in one turn, at tick `due`.
-    pub(super) fn append(&mut self, shard: &Arc<Shard>, due: u64, mut entries: Vec<u32>) {
-        if entries.is_empty() {
-            return;
+    /// Takes the entries that expired in one turn, at tick `due`.
+    pub(super) fn append(&mut self, shard: &Arc<Shard>, due: u64, entries: &mut Vec<u32>) {
+        if !entries.is_empty() {
+            self.entries.extend_from_slice(entries);
+            entries.clear();
+            self.parts.push((shard.clone(), due, self.entries.len()));
         }
-        if self.entries.is_empty() {
-            self.entries = entries;
-        } else {
-            self.entries.append(&mut entries);
-        }
-        self.parts.push((shard.clone(), due, self.entries.len()));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -102,8 +100,11 @@ impl executor::Batch for TimerBatch {
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let (shard, due, index) = self.next_entry()?;
-            let single =
-                Self { parts: vec![(shard.clone(), due, 1)], entries: vec![index], taken: AtomicUsize::new(0) };
+            let single = Self {
+                parts: smallvec![(shard.clone(), due, 1)],
+                entries: smallvec![index],
+                taken: AtomicUsize::new(0),
+            };
             if shard.core.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);
@@ -141,8 +142,8 @@ mod tests {
         let shard = Shard::new(slab, DriverWakeup::alone(), ticks, ShardSettings::default());
         let appended = [(1, 10), (1, 11), (2, 12)];
         let mut batch = TimerBatch::default();
-        batch.append(&shard, 1, vec![10, 11]);
-        batch.append(&shard, 2, vec![12]);
+        batch.append(&shard, 1, &mut vec![10, 11]);
+        batch.append(&shard, 2, &mut vec![12]);
         let lengths = (batch.entries.len(), batch.parts.len());
         // Before anything can fail: the drop of the batch discards what is left.
         let taken: Vec<_> = std::iter::from_fn(|| batch.next_entry().map(|(_, due, index)| (due, index))).collect();

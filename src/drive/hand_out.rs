@@ -14,6 +14,8 @@
 use std::mem;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::batch::TimerBatch;
 use super::shard_set::ShardSet;
 use crate::engine::alarm::AWAKE;
@@ -32,7 +34,7 @@ pub(super) enum Foreign {
 /// What is to be handed out, and the seats of the shards that wait for that.
 #[derive(Default)]
 pub(super) struct HandOut<'a> {
-    seats: Vec<(&'a Shard, Seated<'a>)>,
+    seats: SmallVec<[(&'a Shard, Seated<'a>); 1]>,
     /// The number of timers.
     pub(super) len: usize,
     callbacks: TimerBatch,
@@ -45,14 +47,14 @@ pub(super) struct HandOut<'a> {
 impl<'a> HandOut<'a> {
     /// Adds a shard after a turn. Makes the values due that have expired there.
     pub(super) fn add(&mut self, shard: &'a Arc<Shard>, mut seated: Seated<'a>) {
-        let expired = mem::take(&mut seated.driver.expired);
-        self.seats.push((shard, seated));
+        let expired = &mut seated.driver.expired;
         self.len += expired.len();
-        self.callbacks.append(shard, expired.tick, expired.callbacks);
-        self.tasks.append(shard, expired.tick, expired.wakers);
+        self.callbacks.append(shard, expired.tick, &mut expired.callbacks);
+        self.tasks.append(shard, expired.tick, &mut expired.wakers);
         let mut deliveries = Deliveries::default();
-        expired.values.into_iter().for_each(|index| shard.run(index, expired.tick, &mut deliveries));
+        expired.values.drain(..).for_each(|index| shard.run(index, expired.tick, &mut deliveries));
         self.consumers.extend(deliveries.publish());
+        self.seats.push((shard, seated));
     }
 
     /// Returns whether so much has expired that it should be handed out.

@@ -283,9 +283,6 @@ impl ExpiredEntries {
             CallbackKind::Waker => &mut self.wakers,
             CallbackKind::Value => &mut self.values,
         };
-        if list.is_empty() {
-            list.reserve(MAX_EXPIRED);
-        }
         list.push(index);
     }
 

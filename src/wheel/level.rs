@@ -3,8 +3,8 @@
 //! Slots are numbered from tick 0: a slot has the ticks from `number * span` on, as many as the span. The ring has a
 //! slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a slot.
 
+use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use core::mem;
 
 use smallvec::SmallVec;
@@ -19,7 +19,8 @@ const CASCADED_IN_TICK: u64 = 8;
 /// The nodes of a slot, in no order. As large as a `Vec`, and without an allocation for up to four.
 pub(super) type Slot = SmallVec<[u32; 4]>;
 
-/// A ring of slots.
+/// A ring of slots. Two lines of the cache.
+#[repr(align(64))]
 pub(super) struct Level {
     /// Number of ticks of a slot.
     pub(super) span: StrengthReducedU64,
@@ -31,10 +32,10 @@ pub(super) struct Level {
     mask: u64,
     pub(super) occupancy: Occupancy,
     /// The nodes of each slot; empty until the level is used.
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Box<[Slot]>,
     /// For each occupied slot, the least deadline that was linked into it since it was empty. Empty if a slot spans one
     /// tick.
-    least: Vec<u64>,
+    least: Box<[u64]>,
 }
 
 impl Level {
@@ -45,8 +46,8 @@ impl Level {
             reach: span.checked_mul(window).map_or(u64::MAX, |end| end - 1),
             mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
-            slots: Vec::new(),
-            least: Vec::new(),
+            slots: Box::default(),
+            least: Box::default(),
         }
     }
 
@@ -54,9 +55,9 @@ impl Level {
     fn allocate(&mut self) {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
-        self.slots = vec![Slot::new(); slots];
+        self.slots = vec![Slot::new(); slots].into();
         if self.span.get() > 1 {
-            self.least = vec![0; slots];
+            self.least = vec![0; slots].into();
         }
     }
 
@@ -64,8 +65,8 @@ impl Level {
     pub(super) fn shrink(&mut self) {
         if self.occupancy.is_empty() {
             self.occupancy = Occupancy::default();
-            self.slots = Vec::new();
-            self.least = Vec::new();
+            self.slots = Box::default();
+            self.least = Box::default();
         }
     }
 
@@ -160,3 +161,4 @@ impl Level {
         self.slots.fill_with(Slot::new);
     }
 }
+const _: () = assert!(core::mem::size_of::<Level>() == 128);
