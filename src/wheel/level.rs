@@ -121,13 +121,22 @@ impl Level {
         let visit = |slot| {
             let begins = self.first_tick(slot, now);
             let Some(&least) = self.least.get(slot) else { return begins };
-            let number = self.slots[slot].len() as u64;
             // From then on, the slot is the next one of its level.
             let earliest = begins.saturating_sub(self.span.get());
-            if earliest <= now { least } else { earliest.max(least.saturating_sub(number / CASCADED_IN_TICK)) }
+            if earliest <= now {
+                return least;
+            }
+            let number = self.slots[slot].len() as u64;
+            earliest.max(least.saturating_sub(number / CASCADED_IN_TICK))
         };
         let second = (first + 1) & self.mask as usize;
-        if !self.slots[second].is_empty() { visit(first).min(visit(second)) } else { visit(first) }
+        if self.is_occupied(second) { visit(first).min(visit(second)) } else { visit(first) }
+    }
+
+    /// Returns whether a slot has a node. Reads the bitmap alone.
+    #[inline]
+    pub(super) fn is_occupied(&self, slot: usize) -> bool {
+        self.occupancy.next_from(slot) == Some(slot)
     }
 
     /// Adds a node with this deadline to a slot. Returns its index there.
