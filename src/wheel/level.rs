@@ -3,8 +3,8 @@
 //! Slots are numbered from tick 0: a slot has the ticks from `number * span` on, as many as the span. The ring has a
 //! slot for each number of the window, rounded up to a power of two, so that a mask tells the index of a slot.
 
-use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::mem;
 
 use smallvec::SmallVec;
@@ -19,8 +19,7 @@ const CASCADED_IN_TICK: u64 = 8;
 /// The nodes of a slot, in no order. As large as a `Vec`, and without an allocation for up to four.
 pub(super) type Slot = SmallVec<[u32; 4]>;
 
-/// A ring of slots. Two lines of the cache.
-#[repr(align(64))]
+/// A ring of slots.
 pub(super) struct Level {
     /// Number of ticks of a slot.
     pub(super) span: StrengthReducedU64,
@@ -32,10 +31,10 @@ pub(super) struct Level {
     mask: u64,
     pub(super) occupancy: Occupancy,
     /// The nodes of each slot; empty until the level is used.
-    pub(super) slots: Box<[Slot]>,
+    pub(super) slots: Vec<Slot>,
     /// For each occupied slot, the least deadline that was linked into it since it was empty. Empty if a slot spans one
     /// tick.
-    least: Box<[u64]>,
+    least: Vec<u64>,
 }
 
 impl Level {
@@ -46,8 +45,8 @@ impl Level {
             reach: span.checked_mul(window).map_or(u64::MAX, |end| end - 1),
             mask: window.next_power_of_two() - 1,
             occupancy: Occupancy::default(),
-            slots: Box::default(),
-            least: Box::default(),
+            slots: Vec::new(),
+            least: Vec::new(),
         }
     }
 
@@ -55,9 +54,9 @@ impl Level {
     fn allocate(&mut self) {
         let slots = self.mask as usize + 1;
         self.occupancy = Occupancy::new(slots);
-        self.slots = vec![Slot::new(); slots].into();
+        self.slots = vec![Slot::new(); slots];
         if self.span.get() > 1 {
-            self.least = vec![0; slots].into();
+            self.least = vec![0; slots];
         }
     }
 
@@ -65,8 +64,8 @@ impl Level {
     pub(super) fn shrink(&mut self) {
         if self.occupancy.is_empty() {
             self.occupancy = Occupancy::default();
-            self.slots = Box::default();
-            self.least = Box::default();
+            self.slots = Vec::new();
+            self.least = Vec::new();
         }
     }
 
@@ -121,22 +120,13 @@ impl Level {
         let visit = |slot| {
             let begins = self.first_tick(slot, now);
             let Some(&least) = self.least.get(slot) else { return begins };
+            let number = self.slots[slot].len() as u64;
             // From then on, the slot is the next one of its level.
             let earliest = begins.saturating_sub(self.span.get());
-            if earliest <= now {
-                return least;
-            }
-            let number = self.slots[slot].len() as u64;
-            earliest.max(least.saturating_sub(number / CASCADED_IN_TICK))
+            if earliest <= now { least } else { earliest.max(least.saturating_sub(number / CASCADED_IN_TICK)) }
         };
         let second = (first + 1) & self.mask as usize;
-        if self.is_occupied(second) { visit(first).min(visit(second)) } else { visit(first) }
-    }
-
-    /// Returns whether a slot has a node. Reads the bitmap alone.
-    #[inline]
-    pub(super) fn is_occupied(&self, slot: usize) -> bool {
-        self.occupancy.next_from(slot) == Some(slot)
+        if !self.slots[second].is_empty() { visit(first).min(visit(second)) } else { visit(first) }
     }
 
     /// Adds a node with this deadline to a slot. Returns its index there.
@@ -170,4 +160,3 @@ impl Level {
         self.slots.fill_with(Slot::new);
     }
 }
-const _: () = assert!(core::mem::size_of::<Level>() == 128);

@@ -352,7 +352,7 @@ impl Levels {
 
     fn upcoming_slot(&self) -> Option<(usize, usize)> {
         let slots = self.levels.iter().map(|ring| ring.slot_of(self.now / ring.span + 1)).enumerate().skip(1);
-        slots.into_iter().find(|&(level, slot)| self.levels[level].is_occupied(slot))
+        slots.into_iter().find(|&(level, slot)| self.levels[level].slots.get(slot).is_some_and(|ids| !ids.is_empty()))
     }
 }
 

@@ -1,57 +1,56 @@
 //! The bitmap of a level's occupied slots.
 
-use core::iter;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use smallvec::{SmallVec, smallvec};
-
-/// A set of slots, as a tree of 64-bit words: a bit says whether a slot is occupied, or a word of the tier below is not
-/// zero.
+/// A set of slots, as a tree of 64-bit words: a set of the words that are not zero lies above more than one word.
 ///
 /// Every operation reads at most two words of each tier, which is O(log64 slots). The tree has one tier up to 64 slots,
-/// and five at 2^25. Up to 128 slots, it lies in its level.
+/// and five at 2^25.
 #[derive(Default)]
 pub(super) struct Occupancy {
-    root: u64,
-    /// The tiers below the root, the finest first.
-    tiers: SmallVec<[SmallVec<[u64; 2]>; 1]>,
+    /// One bit for each slot.
+    words: Vec<u64>,
+    above: Option<Box<Occupancy>>,
 }
 
 impl Occupancy {
     pub(super) fn new(slots: usize) -> Occupancy {
-        let words = |bits: &usize| Some(bits.div_ceil(64)).filter(|&words| words > 1);
-        let tiers = iter::successors(words(&slots), words).map(|words| smallvec![0; words]).collect();
-        Occupancy { root: 0, tiers }
+        let words = slots.div_ceil(64);
+        Occupancy { words: vec![0; words], above: (words > 1).then(|| Box::new(Occupancy::new(words))) }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.root == 0
+        match &self.above {
+            Some(above) => above.is_empty(),
+            None => self.words.first().is_none_or(|&word| word == 0),
+        }
     }
 
     pub(super) fn insert(&mut self, slot: usize) {
-        let mut bit = slot;
-        for tier in &mut self.tiers {
-            tier[bit / 64] |= 1 << (bit % 64);
-            bit /= 64;
+        self.words[slot / 64] |= 1 << (slot % 64);
+        if let Some(above) = &mut self.above {
+            above.insert(slot / 64);
         }
-        self.root |= 1 << bit;
     }
 
     pub(super) fn remove(&mut self, slot: usize) {
-        let mut bit = slot;
-        for tier in &mut self.tiers {
-            tier[bit / 64] &= !(1 << (bit % 64));
-            if tier[bit / 64] != 0 {
-                return;
+        let word = &mut self.words[slot / 64];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
+            if let Some(above) = &mut self.above {
+                above.remove(slot / 64);
             }
-            bit /= 64;
         }
-        self.root &= !(1 << bit);
     }
 
     pub(super) fn clear(&mut self) {
-        self.root = 0;
-        self.tiers.iter_mut().for_each(|tier| tier.fill(0));
+        self.words.fill(0);
+        if let Some(above) = &mut self.above {
+            above.clear();
+        }
     }
 
     /// Returns the first occupied slot from `slot` on, around the ring.
@@ -62,25 +61,12 @@ impl Occupancy {
 
     #[inline]
     fn at_or_after(&self, slot: usize) -> Option<usize> {
-        let next = |word: u64, bit: usize| {
-            Some(word >> (bit % 64)).filter(|&rest| rest != 0).map(|rest| bit + rest.trailing_zeros() as usize)
-        };
-        let mut from = slot;
-        for (height, tier) in self.tiers.iter().enumerate() {
-            if let Some(bit) = tier.get(from / 64).and_then(|&word| next(word, from)) {
-                return Some(self.first_below(height, bit));
-            }
-            from = from / 64 + 1;
+        let rest = self.words.get(slot / 64)? >> (slot % 64);
+        if rest != 0 {
+            return Some(slot + rest.trailing_zeros() as usize);
         }
-        let bit = if from < 64 { next(self.root, from) } else { None };
-        Some(self.first_below(self.tiers.len(), bit?))
-    }
-
-    /// Returns the first occupied slot below a bit of the tier of this height.
-    #[inline]
-    fn first_below(&self, height: usize, bit: usize) -> usize {
-        let down = self.tiers[..height].iter().rev();
-        down.fold(bit, |bit, tier| bit * 64 + tier[bit].trailing_zeros() as usize)
+        let word = self.above.as_ref()?.at_or_after(slot / 64 + 1)?;
+        Some(word * 64 + self.words[word].trailing_zeros() as usize)
     }
 }
 
