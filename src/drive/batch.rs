@@ -14,8 +14,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use smallvec::{SmallVec, smallvec};
-
 use crate::engine::deliveries::Deliveries;
 use crate::executor;
 use crate::shard::Shard;
@@ -30,8 +28,8 @@ const AHEAD: usize = 4;
 #[derive(Default)]
 pub(super) struct TimerBatch {
     /// For each turn: the shard, the tick at which its timers expired, and the index after its last entry.
-    parts: SmallVec<[(Arc<Shard>, u64, usize); 1]>,
-    entries: SmallVec<[u32; 4]>,
+    parts: Vec<(Arc<Shard>, u64, usize)>,
+    entries: Vec<u32>,
     /// The cursor: index of the next entry. It may exceed the length, when several workers find the end.
     taken: AtomicUsize,
 }
@@ -40,8 +38,7 @@ impl TimerBatch {
     /// Takes the entries that expired in one turn, at tick `due`.
     pub(super) fn append(&mut self, shard: &Arc<Shard>, due: u64, entries: &mut Vec<u32>) {
         if !entries.is_empty() {
-            self.entries.extend_from_slice(entries);
-            entries.clear();
+            self.entries.append(entries);
             self.parts.push((shard.clone(), due, self.entries.len()));
         }
     }
@@ -100,11 +97,8 @@ impl executor::Batch for TimerBatch {
     fn into_singles(self) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let (shard, due, index) = self.next_entry()?;
-            let single = Self {
-                parts: smallvec![(shard.clone(), due, 1)],
-                entries: smallvec![index],
-                taken: AtomicUsize::new(0),
-            };
+            let single =
+                Self { parts: vec![(shard.clone(), due, 1)], entries: vec![index], taken: AtomicUsize::new(0) };
             if shard.core.is_closing() {
                 // The shutdown ends every timer that is left here.
                 self.taken.store(self.entries.len(), Ordering::Relaxed);

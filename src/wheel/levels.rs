@@ -172,13 +172,14 @@ impl Levels {
         let expires = place.list == self.expiring_list && !self.expiring.is_empty();
         let ids = if expires { &mut self.expiring } else { &mut self.levels[level].slots[slot] };
         debug_assert_eq!(ids[place.index as usize], id);
-        let last = *ids.last().expect("the node is in its slot");
-        ids[place.index as usize] = last;
-        nodes.set_place(last, place);
-        ids.pop();
-        if ids.is_empty() && !expires {
-            self.vacate(level, slot);
-        } else if ids.len() < ids.capacity() / 4 && ids.capacity() > RETAINED {
+        let last = ids.pop().expect("the node is in its slot");
+        if let Some(gap) = ids.get_mut(place.index as usize) {
+            *gap = last;
+            nodes.set_place(last, place);
+        } else if ids.is_empty() && !expires {
+            return drop(self.vacate(level, slot));
+        }
+        if ids.spilled() && ids.len() < ids.capacity() / 4 && ids.capacity() > RETAINED {
             ids.shrink_to_fit();
         }
     }
