@@ -162,6 +162,7 @@
 //! | `metrics`      | `corewheel::metrics::Exporter`, which reports [`Stats`] through the `metrics` facade         |
 //! | `quinn`        | `corewheel::quinn::Runtime`, for QUIC endpoints                                              |
 //! | `tower`        | `corewheel::tower::TimeoutLayer`, for services such as those of axum and tonic               |
+//! | `wall`         | `corewheel::wall`: deadlines by the time of day, and by time that counts a suspend           |
 //!
 //! # Further reading
 //!
@@ -223,6 +224,8 @@ mod system;
 pub mod time;
 #[cfg(feature = "std")]
 mod timer;
+#[cfg(feature = "wall")]
+pub mod wall;
 pub(crate) mod wheel;
 
 #[cfg(feature = "metrics")]

@@ -495,6 +495,48 @@ fn fork_with_jobs() {
     assert_eq!((runs.load(Ordering::SeqCst), tokens.alive()), (3, 0));
 }
 
+#[cfg(feature = "wall")]
+const FORKS_WITH_WALL: &str = "an_inherited_wall_timer_is_shut_down_in_a_forked_child";
+
+/// Promise: forks.
+#[cfg(feature = "wall")]
+#[test]
+fn an_inherited_wall_timer_is_shut_down_in_a_forked_child() {
+    in_a_process(FORKS_WITH_WALL, fork_with_wall_timer);
+}
+
+#[cfg(feature = "wall")]
+fn fork_with_wall_timer() {
+    let timer = Timer::builder().shards(1).build().unwrap();
+    let wall = corewheel::wall::WallTimer::new(&timer);
+    let (sender, receiver) = channel();
+    let tokens = Tokens::default();
+    let token = tokens.give();
+    let run = move || {
+        drop(token);
+        sender.send(()).unwrap();
+    };
+    let handle = wall.schedule_after(SEC, run).unwrap();
+    match forked() {
+        None => end_fork(|| {
+            assert!(!handle.is_pending() && !handle.cancel() && !handle.reset_after(SEC));
+            assert!(wall.is_empty() && !wall.is_told());
+            assert!(wall.schedule_after(SEC, || ()).unwrap_err().is_shutdown());
+            drop((wall.sleep(SEC), handle, wall, timer));
+            assert_eq!(tokens.alive(), 1, "the closure belongs to the parent");
+            // A timer of its own.
+            let timer = Timer::builder().shards(1).build().unwrap();
+            let (sender, receiver) = channel();
+            let wall = corewheel::wall::WallTimer::new(&timer);
+            wall.schedule_after(MS, move || sender.send(()).unwrap()).unwrap();
+            wait_for(&receiver);
+        }),
+        Some(child) => assert_fork_passes(child),
+    }
+    wait_for(&receiver);
+    assert_eq!(tokens.alive(), 0);
+}
+
 /// Forks when it is woken or dropped. The child exits at once.
 struct ForksAndExits(Sender<Pid>);
 

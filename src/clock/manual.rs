@@ -3,10 +3,14 @@
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+#[cfg(feature = "wall")]
+use std::time::SystemTime;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::atomic::AtomicCell;
 
+#[cfg(feature = "wall")]
+use super::jumping::{Jumps, OnJump, Readings, TIME_OF_DAY, nanos_since_epoch};
 use super::quiescence::{Quiesce, wait_for_all};
 use crate::sync::lock;
 
@@ -74,6 +78,8 @@ struct Inner {
     shards: Mutex<Vec<Weak<dyn Quiesce<Time = Instant>>>>,
     /// The report of the first panic since the last look, if the clock propagates panics.
     panics: OnceLock<Mutex<Option<String>>>,
+    #[cfg(feature = "wall")]
+    jumps: Jumps,
 }
 
 impl ManualClock {
@@ -91,6 +97,8 @@ impl ManualClock {
             advancing: Mutex::new(()),
             shards: Mutex::default(),
             panics: OnceLock::new(),
+            #[cfg(feature = "wall")]
+            jumps: Jumps::new(),
         }))
     }
 
@@ -275,6 +283,82 @@ impl ManualClock {
         let next = self.next_deadline()?.max(self.now());
         self.run_until(next);
         Some(next)
+    }
+
+    /// Sets the time of day by which a [`WallTimer`](crate::wall::WallTimer) on this clock goes, forward or back. Returns
+    /// once what is due by it has finished, as [`advance`](Self::advance) does. [`now`](Self::now) does not move.
+    ///
+    /// The time of day begins at that of [`new`](Self::new), and moves with `advance`. What is due and has not started
+    /// when the clock is set back waits anew.
+    ///
+    /// # Panics
+    /// Inside a callback, as [`advance`](Self::advance).
+    ///
+    /// ```
+    /// use corewheel::{ManualClock, Timer, wall::WallTimer};
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let wall = WallTimer::new(&timer);
+    /// let expiry = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+    /// let token = wall.schedule_at(expiry, || println!("the token has expired"))?;
+    /// clock.set_time_of_day(expiry - Duration::from_secs(1));
+    /// assert!(token.is_pending());
+    /// clock.set_time_of_day(expiry); // returns when the callback has run
+    /// assert!(!token.is_pending());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "wall")]
+    #[track_caller]
+    pub fn set_time_of_day(&self, to: SystemTime) {
+        self.jump(|ahead, elapsed| ahead[TIME_OF_DAY] = nanos_since_epoch(to) - elapsed);
+    }
+
+    /// Lets a suspend of the machine pass: the time of day and time that counts a suspend move by `by`. Returns once what
+    /// is due by them has finished. [`now`](Self::now) does not move, nor do timers that go by it.
+    ///
+    /// # Panics
+    /// Inside a callback, as [`advance`](Self::advance).
+    ///
+    /// ```
+    /// use corewheel::{ManualClock, Timer, wall::WallTimer};
+    /// use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let hour = Duration::from_secs(3600);
+    /// let lease = WallTimer::new(&timer).schedule_after(hour, || println!("the lease has ended"))?;
+    /// let timeout = timer.schedule(hour, || println!("an hour awake"))?;
+    /// clock.suspend(hour);
+    /// assert_eq!((lease.is_pending(), timeout.is_pending()), (false, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "wall")]
+    #[track_caller]
+    pub fn suspend(&self, by: Duration) {
+        self.jump(|ahead, _| ahead.iter_mut().for_each(|nanos| *nanos += by.as_nanos() as i128));
+    }
+
+    #[cfg(feature = "wall")]
+    #[track_caller]
+    fn jump(&self, jump: impl FnOnce(&mut Readings, i128)) {
+        let _advancing = self.begin();
+        jump(&mut lock(&self.0.jumps.ahead), self.0.elapsed.load().as_nanos() as i128);
+        let listeners: Vec<_> = lock(&self.0.jumps.listeners).iter().filter_map(Weak::upgrade).collect();
+        listeners.iter().for_each(|listener| listener.clock_has_jumped());
+        self.wait_for_quiescence();
+    }
+
+    #[cfg(feature = "wall")]
+    pub(super) fn read_jumping(&self) -> Readings {
+        lock(&self.0.jumps.ahead).map(|ahead| ahead + self.0.elapsed.load().as_nanos() as i128)
+    }
+
+    /// Calls `listener` at each jump, for as long as it lives.
+    #[cfg(feature = "wall")]
+    pub(crate) fn listen(&self, listener: Weak<dyn OnJump>) {
+        let mut listeners = lock(&self.0.jumps.listeners);
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(listener);
     }
 
     /// Returns the right to advance the clock.

@@ -54,11 +54,24 @@ impl Origin {
     }
 }
 
+/// Reads a clock of the system, in nanoseconds.
+#[cfg(any(target_os = "linux", target_os = "android", all(feature = "wall", target_vendor = "apple")))]
+#[inline(always)]
+pub(super) fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the pointer is valid for a write, because it comes from a local variable.
+    unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    // SAFETY: the call has written it: it fails for an unknown clock or a bad pointer alone.
+    let time = unsafe { time.assume_init() };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// The clock of `Instant` on these systems, read into an integer.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod system {
-    use std::mem::MaybeUninit;
     use std::time::Instant;
+
+    use super::read;
 
     /// The coarse clock is set at each tick of the system: each 10 ms or more often. A core that should do this may be
     /// stopped by a hypervisor. After 5 such ticks another one does it.
@@ -80,16 +93,6 @@ mod system {
     /// Returns the present, between readings before and after it.
     pub(super) fn sandwich() -> (u64, Instant, u64) {
         (read(libc::CLOCK_MONOTONIC), Instant::now(), read(libc::CLOCK_MONOTONIC))
-    }
-
-    #[inline(always)]
-    fn read(clock: libc::clockid_t) -> u64 {
-        let mut time = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: the pointer is valid for a write, because it comes from a local variable.
-        unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
-        // SAFETY: the call has written it: it fails for an unknown clock or a bad pointer alone.
-        let time = unsafe { time.assume_init() };
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 }
 

@@ -30,7 +30,7 @@ use crate::sync::thread_static;
 const BUDGET: u8 = 128;
 
 /// Whether a future, or a consumer of a queue, was pending at its last poll.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     No,
     Yes,
