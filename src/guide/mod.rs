@@ -21,7 +21,6 @@ mod readme {}
 pages! {
     choosing = "choosing.md";
     tuning = "tuning.md";
-    clocks = "clocks.md";
     faq = "faq.md";
     promises = "promises.md";
     delay_queue = "embedding/delay-queue.md";
@@ -33,6 +32,7 @@ pages! {
 // Those of the others need more libraries: `tests/adapters` and `tests/recipes` run them.
 #[cfg(not(doctest))]
 pages! {
+    clocks = "clocks.md";
     event_loops = "embedding/event-loops.md";
     migration = "migration.md";
     observability = "observability.md";
