@@ -19,22 +19,6 @@ use common::*;
 use corewheel::{DelayKey, DelayQueue, Executor, Expired, ManualClock, Timer, TimerHandle};
 use fastrand::Rng;
 
-/// Counts how often a task is woken.
-#[derive(Default)]
-struct Task(AtomicUsize);
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Task {
-    fn woken(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 /// The waker of a task that calls a function.
 struct WakeFn<F>(F);
 
@@ -337,7 +321,7 @@ fn pop_timeout_waits_for_its_limit() {
 fn pop_timeout_looks_once_more_at_its_limit() {
     let timer = Timer::new().unwrap();
     let queue = DelayQueue::new(&timer);
-    let idle_task = Arc::new(Task::default());
+    let idle_task = Task::new();
     let idle = queue.clone();
     assert_eq!(poll(&idle, &idle_task), Poll::Pending);
     let _key = queue.push(10 * MS, 7).unwrap();
@@ -388,7 +372,7 @@ fn values_are_never_early_by_the_system_clock_and_each_comes_out_once() {
 fn one_task_is_woken_for_each_value_in_turn() {
     let (queue, _timer, clock) = queue();
     let clones: Vec<_> = (0..4).map(|_| queue.clone()).collect();
-    let tasks: Vec<_> = (0..4).map(|_| Arc::new(Task::default())).collect();
+    let tasks: Vec<_> = (0..4).map(|_| Task::new()).collect();
     for (queue, task) in clones.iter().zip(&tasks) {
         assert_eq!(poll(queue, task), Poll::Pending);
     }
@@ -415,7 +399,7 @@ fn one_task_is_woken_for_each_value_in_turn() {
 #[test]
 fn a_woken_consumer_that_goes_away_passes_the_wake_up_on() {
     let (queue, _timer, clock) = queue();
-    let tasks: Vec<_> = (0..3).map(|_| Arc::new(Task::default())).collect();
+    let tasks: Vec<_> = (0..3).map(|_| Task::new()).collect();
     let mut clones: Vec<_> = tasks
         .iter()
         .map(|task| {
@@ -442,7 +426,7 @@ fn a_woken_consumer_that_goes_away_passes_the_wake_up_on() {
 fn a_consumer_that_ignores_its_wake_up_keeps_later_values_from_nobody() {
     let (queue, _timer, clock) = queue();
     let (idle, active) = (queue.clone(), queue.clone());
-    let (idle_task, active_task) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (idle_task, active_task) = (Task::new(), Task::new());
     assert_eq!(poll(&idle, &idle_task), Poll::Pending);
     queue.push(SEC, 0).unwrap();
     clock.advance(SEC);
@@ -459,7 +443,7 @@ fn a_consumer_that_ignores_its_wake_up_keeps_later_values_from_nobody() {
 #[test]
 fn the_waker_of_the_last_poll_is_called() {
     let (queue, _timer, clock) = queue();
-    let (old, new) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (old, new) = (Task::new(), Task::new());
     assert_eq!((poll(&queue, &old), poll(&queue, &new)), (Poll::Pending, Poll::Pending));
     assert_eq!(Arc::strong_count(&old), 1, "its waker is dropped");
     queue.push(SEC, ()).unwrap();
@@ -470,7 +454,7 @@ fn the_waker_of_the_last_poll_is_called() {
 #[test]
 fn a_loop_over_values_gives_way_to_other_tasks() {
     let (queue, _timer, clock) = queue();
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     (0..300).for_each(|value| _ = queue.push(SEC, value).unwrap());
     clock.advance(SEC);
     let (mut out, mut pauses) = (0, 0);
@@ -492,7 +476,7 @@ fn a_loop_over_two_queues_gives_way_to_other_tasks() {
     (0..3000).for_each(|value| _ = (one.push(SEC, value).unwrap(), two.push(SEC, value).unwrap()));
     clock.advance(SEC);
     other_clock.advance(SEC);
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     let (mut out, mut pauses) = (0, 0);
     while out < 3000 {
         match (poll(&one, &task), poll(&two, &task)) {
@@ -507,7 +491,7 @@ fn a_loop_over_two_queues_gives_way_to_other_tasks() {
 fn a_loop_over_a_queue_that_is_over_gives_way_to_other_tasks() {
     let (queue, timer, _clock) = queue::<()>();
     timer.shutdown();
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     let polls: Vec<_> = (0..1000).map(|_| poll(&queue, &task)).collect();
     let pauses = polls.iter().filter(|poll| poll.is_pending()).count();
     assert!((5..10).contains(&pauses), "{pauses} pauses");
@@ -523,7 +507,7 @@ fn two_streams_that_are_merged_give_way_to_other_tasks() {
     let ticks = timer.interval(SEC / 1000);
     clock.advance(SEC);
     let mut merged = futures::stream::select(queue.map(drop), ticks.map(drop));
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     let waker = Waker::from(task);
     let mut polls = (0..1500).map(|_| merged.poll_next_unpin(&mut Context::from_waker(&waker)));
     let pauses = polls.by_ref().filter(|poll| poll.is_pending()).count();
@@ -565,7 +549,7 @@ fn a_queue_is_a_stream_that_ends_with_the_timer() {
 #[test]
 fn after_a_shutdown_consumers_receive_what_was_due_and_then_none() {
     let (queue, timer, clock) = queue();
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     let waits = queue.clone();
     assert_eq!(poll(&waits, &task), Poll::Pending);
     let left = queue.push(HOUR, "left").unwrap();
@@ -723,7 +707,7 @@ fn a_task_behind_a_waker_that_blocks_is_woken_by_the_shutdown() {
     let blocks = Waker::from(Arc::new(WakeFn(block)));
     let first = queue.clone();
     let second = queue.clone();
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     assert!(first.poll_pop(&mut Context::from_waker(&blocks)).is_pending());
     assert!(poll(&second, &task).is_pending());
     let at = Instant::now() + 20 * MS;
@@ -841,7 +825,7 @@ fn a_waker_and_a_value_that_panic_harm_nobody_else() {
     let queue = DelayQueue::new(&timer);
     let bad = queue.clone();
     let good = queue.clone();
-    let task = Arc::new(Task::default());
+    let task = Task::new();
     let waker = Waker::from(Arc::new(Panics));
     assert!(bad.poll_pop(&mut Context::from_waker(&waker)).is_pending());
     assert!(poll(&good, &task).is_pending());

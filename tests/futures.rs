@@ -26,26 +26,6 @@ use futures::future::{Either, select};
 use futures::task::LocalSpawnExt;
 use thread_time::thread_time;
 
-/// Counts how often a task is woken.
-#[derive(Default)]
-struct Task(AtomicUsize);
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Task {
-    fn new() -> Arc<Self> {
-        Arc::default()
-    }
-
-    fn woken(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 /// Polls the future from `task`, and returns its output if it is ready.
 fn ready<F: Future + Unpin>(future: &mut F, task: &Arc<Task>) -> Option<F::Output> {
     let waker = Waker::from(task.clone());

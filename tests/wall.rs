@@ -21,23 +21,15 @@ fn wall_in_virtual_time() -> (WallTimer, Timer, ManualClock) {
     (WallTimer::new(&timer), timer, clock)
 }
 
-/// Counts how often it is called.
-#[derive(Default)]
-struct CountingWaker(AtomicUsize);
-
-impl Wake for CountingWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
+/// Returns a wall timer in virtual time, with its timer, the clock, and the executor, which runs nothing by itself.
+fn wall_with_held_jobs() -> (WallTimer, Timer, ManualClock, HeldJobs) {
+    let jobs = HeldJobs::default();
+    let (builder, clock) = on_manual_clock();
+    let timer = builder.executor(jobs.executor()).build().unwrap();
+    (WallTimer::new(&timer), timer, clock, jobs)
 }
 
-impl CountingWaker {
-    fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-fn poll(sleep: &mut WallSleep, waker: &Arc<CountingWaker>) -> Poll<()> {
+fn poll(sleep: &mut WallSleep, waker: &Arc<Task>) -> Poll<()> {
     Pin::new(sleep).poll(&mut Context::from_waker(&Waker::from(waker.clone())))
 }
 
@@ -92,10 +84,7 @@ fn a_clock_that_is_set_back_makes_a_deadline_wait_anew() {
 /// Promise: wall timers are never early.
 #[test]
 fn a_clock_that_is_set_back_before_the_run_starts_makes_it_wait_anew() {
-    let jobs = HeldJobs::default();
-    let (builder, clock) = on_manual_clock();
-    let timer = builder.executor(jobs.executor()).build().unwrap();
-    let wall = WallTimer::new(&timer);
+    let (wall, _timer, clock, jobs) = wall_with_held_jobs();
     let runs = Arc::new(AtomicUsize::new(0));
     let at = wall.now();
     let handle = wall.schedule_at(at, counting(&runs)).unwrap();
@@ -128,10 +117,7 @@ fn run_look(jobs: &HeldJobs) {
 /// Promise: wall timers can be cancelled until they run.
 #[test]
 fn what_a_look_has_found_due_can_be_cancelled_and_reset_until_it_runs() {
-    let jobs = HeldJobs::default();
-    let (builder, _clock) = on_manual_clock();
-    let timer = builder.executor(jobs.executor()).build().unwrap();
-    let wall = WallTimer::new(&timer);
+    let (wall, _timer, _clock, jobs) = wall_with_held_jobs();
     let tokens = Tokens::default();
     let token = tokens.give();
     let cancelled = wall.schedule_at(wall.now(), move || drop(token)).unwrap();
@@ -273,7 +259,7 @@ fn a_shutdown_drops_the_closures_and_completes_the_futures() {
         let tokens = Tokens::default();
         let token = tokens.give();
         let handle = wall.schedule_at(wall.now() + HOUR, move || drop(token)).unwrap();
-        let waker = Arc::new(CountingWaker::default());
+        let waker = Task::new();
         let [mut polled, mut unpolled] = [wall.sleep(HOUR), wall.sleep_until(wall.now() + HOUR)];
         assert!(poll(&mut polled, &waker).is_pending() && !polled.is_shutdown());
         let weak = timer.downgrade();
@@ -283,7 +269,7 @@ fn a_shutdown_drops_the_closures_and_completes_the_futures() {
         } else {
             Some(timer.shutdown())
         };
-        assert_eq!((tokens.alive(), waker.count()), (0, 1), "also while the unfired timers are kept");
+        assert_eq!((tokens.alive(), waker.woken()), (0, 1), "also while the unfired timers are kept");
         assert_eq!(weak.upgrade().is_none(), by_drop);
         for sleep in [&mut polled, &mut unpolled] {
             assert!(poll(sleep, &waker).is_ready() && sleep.is_shutdown());
@@ -309,10 +295,7 @@ fn a_shutdown_drops_the_closures_and_completes_the_futures() {
 /// Promise: a shutdown ends wall timers.
 #[test]
 fn a_shutdown_drops_what_was_given_to_the_executor_and_has_not_started() {
-    let jobs = HeldJobs::default();
-    let (builder, _clock) = on_manual_clock();
-    let timer = builder.executor(jobs.executor()).build().unwrap();
-    let wall = WallTimer::new(&timer);
+    let (wall, timer, _clock, jobs) = wall_with_held_jobs();
     let tokens = Tokens::default();
     let token = tokens.give();
     wall.schedule_at(wall.now(), move || drop(token)).unwrap();
@@ -363,10 +346,10 @@ fn at_max_pending_the_first_deadline_is_refused_and_none_is_stuck() {
     refused.into_inner()();
     // A future is not refused: it looks by itself.
     let mut sleep = wall.sleep(SEC);
-    let waker = Arc::new(CountingWaker::default());
+    let waker = Task::new();
     assert!(poll(&mut sleep, &waker).is_pending());
     clock.advance(SEC);
-    assert_eq!(waker.count(), 1);
+    assert_eq!(waker.woken(), 1);
     assert!(poll(&mut sleep, &waker).is_ready());
     other.cancel();
     // Each run finds no second place, and schedules the next.
@@ -439,10 +422,7 @@ fn the_waker_of_a_driver_may_use_the_wall_timer() {
 
 #[test]
 fn a_job_that_is_dropped_drops_its_closure_and_no_other() {
-    let jobs = HeldJobs::default();
-    let (builder, _clock) = on_manual_clock();
-    let timer = builder.executor(jobs.executor()).build().unwrap();
-    let wall = WallTimer::new(&timer);
+    let (wall, _timer, _clock, jobs) = wall_with_held_jobs();
     let tokens = Tokens::default();
     let [token, other] = [tokens.give(), tokens.give()];
     wall.schedule_at(wall.now(), move || drop(token)).unwrap();
@@ -460,31 +440,31 @@ fn a_job_that_is_dropped_drops_its_closure_and_no_other() {
 #[test]
 fn a_future_looks_at_its_clock_at_each_poll() {
     let (wall, timer, clock) = wall_in_virtual_time();
-    let [first, second] = [(); 2].map(|()| Arc::new(CountingWaker::default()));
+    let [first, second] = [(); 2].map(|()| Task::new());
     let at = wall.now() + HOUR;
     let mut sleep = wall.sleep_until(at);
     assert_eq!((wall.len(), timer.len()), (0, 0), "it counts from its first poll");
     assert!(poll(&mut sleep, &first).is_pending() && poll(&mut sleep, &second).is_pending());
     assert_eq!((wall.len(), timer.len()), (1, 1));
     clock.set_time_of_day(at);
-    assert_eq!((first.count(), second.count(), wall.len()), (0, 1, 0));
+    assert_eq!((first.woken(), second.woken(), wall.len()), (0, 1, 0));
     clock.set_time_of_day(at - SEC);
     assert!(poll(&mut sleep, &first).is_pending(), "set back after the wake-up");
     clock.advance(SEC);
-    assert_eq!((first.count(), second.count()), (1, 1));
+    assert_eq!((first.woken(), second.woken()), (1, 1));
     assert!(poll(&mut sleep, &first).is_ready() && !sleep.is_shutdown());
     clock.set_time_of_day(at - SEC);
     assert!(poll(&mut sleep, &first).is_ready(), "it has completed");
     let mut dropped = wall.sleep(SEC);
     assert!(poll(&mut dropped, &first).is_pending());
     drop(dropped);
-    assert_eq!((wall.len(), timer.len(), first.count()), (0, 0, 1));
+    assert_eq!((wall.len(), timer.len(), first.woken()), (0, 0, 1));
 }
 
 #[test]
 fn a_loop_over_futures_that_need_not_wait_gives_way() {
     let (wall, _timer, _clock) = wall_in_virtual_time();
-    let waker = Arc::new(CountingWaker::default());
+    let waker = Task::new();
     let pending = (0..1000).filter(|_| {
         let mut sleep = wall.sleep(Duration::ZERO);
         poll(&mut sleep, &waker).is_pending()

@@ -7,10 +7,14 @@
 //! is counted from that much later, and whether an instant has passed is decided by `Instant` itself.
 
 use std::time::{Duration, Instant};
+#[cfg(feature = "wall")]
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use strength_reduce::StrengthReducedU64;
 
 use super::ManualClock;
+#[cfg(feature = "wall")]
+use super::jumping::{Readings, nanos_since_epoch};
 use super::origin::{Origin, STALENESS};
 
 /// Stands for nanoseconds that do not fit in 64 bits: times more than 584 years after a timer was built.
@@ -255,6 +259,35 @@ pub(crate) fn duration_of(nanos: u128) -> Duration {
 
 fn saturate(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// The clocks that jump.
+#[cfg(feature = "wall")]
+impl Ticks {
+    /// Reads both clocks.
+    ///
+    /// `Instant` on Linux and macOS stands still while the machine is suspended. So time that counts a suspend is another
+    /// clock there. On Windows `Instant` counts it. Of the remaining systems that is unknown, and `Instant` is used.
+    pub(crate) fn read_jumping(&self) -> Readings {
+        if let Some(clock) = &self.manual {
+            return clock.read_jumping();
+        }
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let counting_suspend = super::origin::read(libc::CLOCK_BOOTTIME).into();
+        #[cfg(target_vendor = "apple")]
+        let counting_suspend = super::origin::read(libc::CLOCK_MONOTONIC_RAW).into();
+        #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+        let counting_suspend = self.origin.instant.elapsed().as_nanos() as i128;
+        [nanos_since_epoch(SystemTime::now()), counting_suspend]
+    }
+
+    /// Returns the time of day. One of virtual time that no `SystemTime` represents is that of the epoch.
+    pub(crate) fn time_of_day(&self) -> SystemTime {
+        let [nanos, _] = self.read_jumping();
+        let from_epoch = duration_of(nanos.unsigned_abs());
+        let time = if nanos < 0 { UNIX_EPOCH.checked_sub(from_epoch) } else { UNIX_EPOCH.checked_add(from_epoch) };
+        time.unwrap_or(UNIX_EPOCH)
+    }
 }
 
 #[cfg(all(test, not(loom)))]

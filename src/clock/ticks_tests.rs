@@ -87,3 +87,23 @@ fn a_deadline_is_displayed_as_requested() {
         assert_eq!(Some(ticks.display_deadline(other, computed.exact)), ticks.instant(other));
     }
 }
+
+#[cfg(all(feature = "wall", target_os = "linux"))]
+#[test]
+fn time_that_counts_a_suspend_is_the_time_since_the_system_s_start() {
+    let ticks = Ticks::new(None, Duration::from_millis(1));
+    let [_, nanos] = ticks.read_jumping();
+    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+    let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+    assert!((nanos as f64 / 1e9 - uptime).abs() < 1.0, "{nanos} ns, {uptime} s");
+    std::thread::sleep(Duration::from_millis(2));
+    assert!(ticks.read_jumping()[crate::clock::COUNTING_SUSPEND] >= nanos + 2_000_000);
+}
+
+#[cfg(all(feature = "wall", target_os = "linux"))]
+#[test]
+fn the_time_of_day_is_that_of_the_system() {
+    let before = SystemTime::now();
+    let time = Ticks::new(None, Duration::from_millis(1)).time_of_day();
+    assert!(before <= time && time <= SystemTime::now());
+}

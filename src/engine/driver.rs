@@ -68,7 +68,8 @@ pub(crate) struct ShardDriver {
     has_trimmed: bool,
 }
 
-/// The entries that have expired in a turn, of each kind, in the order of their deadlines.
+/// The entries that have expired in a turn, of each kind, in the order of their deadlines. A hand-out empties the lists,
+/// which keep their memory: a kilobyte each at most.
 #[derive(Default)]
 pub(crate) struct ExpiredEntries {
     /// The tick at which they expired.

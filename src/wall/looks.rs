@@ -131,7 +131,7 @@ impl Shared {
     /// Gives what is due to the service. Returns `None`, which ends the looking timer unless `settle` resets it.
     fn look(self: &Arc<Self>) -> Option<Duration> {
         let timer = self.open()?;
-        let due = self.lock()?.table.take_due(self.readings());
+        let due = lock(&self.state).table.take_due(self.readings());
         for (key, start) in due {
             start(Run { shared: self.clone(), key }, &timer);
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 use std::{fs, hint, panic, process, thread};
 
@@ -32,6 +33,26 @@ pub fn in_virtual_time() -> (Timer, ManualClock) {
     let (builder, clock) = on_manual_clock();
     let clock = clock.propagate_panics();
     (builder.shards(1).executor(Executor::Inline).build().unwrap(), clock)
+}
+
+/// A task that counts how often it is woken.
+#[derive(Default)]
+pub struct Task(pub AtomicUsize);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Task {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub fn woken(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 /// What `Execute::execute` receives.
