@@ -289,9 +289,9 @@ impl fmt::Debug for TimerHandle {
     }
 }
 
-/// A [`TimerHandle`] that cancels its timer when it is dropped. It dereferences to the handle.
+/// A handle that cancels its timer when it is dropped. It dereferences to the handle.
 ///
-/// [`TimerHandle::cancel_on_drop`] returns it.
+/// [`TimerHandle::cancel_on_drop`] returns it, and with the feature `wall` that of its handles.
 ///
 /// ```
 /// use corewheel::{ManualClock, Timer};
@@ -312,9 +312,22 @@ impl fmt::Debug for TimerHandle {
 /// ```
 #[derive(Debug)]
 #[must_use = "the timer is cancelled when the guard is dropped"]
-pub struct CancelOnDrop(TimerHandle);
+pub struct CancelOnDrop<H: Cancel = TimerHandle>(pub(crate) H);
 
-impl CancelOnDrop {
+/// The handles of this crate.
+pub trait Cancel {
+    /// Cancels the timer of the handle.
+    fn cancel(&self) -> bool;
+}
+
+impl Cancel for TimerHandle {
+    #[inline]
+    fn cancel(&self) -> bool {
+        self.cancel()
+    }
+}
+
+impl<H: Cancel> CancelOnDrop<H> {
     /// Returns the handle without cancelling the timer.
     ///
     /// ```
@@ -328,23 +341,23 @@ impl CancelOnDrop {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn detach(self) -> TimerHandle {
+    pub fn detach(self) -> H {
         let guard = ManuallyDrop::new(self);
         // SAFETY: we own the handle, because the drop of the guard does not run.
         unsafe { ptr::read(&guard.0) }
     }
 }
 
-impl Deref for CancelOnDrop {
-    type Target = TimerHandle;
+impl<H: Cancel> Deref for CancelOnDrop<H> {
+    type Target = H;
 
     #[inline]
-    fn deref(&self) -> &TimerHandle {
+    fn deref(&self) -> &H {
         &self.0
     }
 }
 
-impl Drop for CancelOnDrop {
+impl<H: Cancel> Drop for CancelOnDrop<H> {
     #[inline]
     fn drop(&mut self) {
         self.0.cancel();

@@ -316,6 +316,19 @@ fn the_last_clone_of_a_wall_timer_ends_nothing() {
 }
 
 #[test]
+fn the_drop_of_a_guard_cancels_unless_it_was_detached() {
+    let (wall, _timer, clock) = wall_in_virtual_time();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let guard = wall.schedule_after(SEC, counting(&runs)).unwrap().cancel_on_drop();
+    assert!(guard.is_pending());
+    drop(guard);
+    assert!(wall.is_empty());
+    drop(wall.schedule_after(SEC, counting(&runs)).unwrap().cancel_on_drop().detach());
+    clock.advance(SEC);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn times_that_no_clock_reaches_are_accepted_and_times_before_the_epoch_are_due() {
     let (wall, _timer, clock) = wall_in_virtual_time();
     let runs = Arc::new(AtomicUsize::new(0));

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::looks::Shared;
 use super::table::WallTime;
+use crate::handle::{Cancel, CancelOnDrop};
 
 /// The handle of a callback of a [`WallTimer`](super::WallTimer): cancels it, resets it, and tells whether it is pending.
 ///
@@ -119,5 +120,31 @@ impl WallHandle {
     /// ```
     pub fn is_pending(&self) -> bool {
         self.shared.lock().is_some_and(|state| state.table.entries.contains_key(&self.key))
+    }
+
+    /// Turns the handle into a guard that cancels the callback when it is dropped.
+    ///
+    /// ```
+    /// use corewheel::{Timer, wall::WallTimer};
+    /// use std::time::Duration;
+    /// let timer = Timer::new()?;
+    /// let wall = WallTimer::new(&timer);
+    /// fn hold_the_lease() {}
+    /// {
+    ///     let ended = || eprintln!("the lease has ended");
+    ///     let _guard = wall.schedule_after(Duration::from_secs(600), ended)?.cancel_on_drop();
+    ///     hold_the_lease();
+    /// }
+    /// assert!(wall.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Self> {
+        CancelOnDrop(self)
+    }
+}
+
+impl Cancel for WallHandle {
+    fn cancel(&self) -> bool {
+        self.cancel()
     }
 }
