@@ -11,6 +11,7 @@ use crate::contender::tokio::TokioSleep;
 use crate::contender::{self, Contender, FromContender, check};
 use crate::extra::after::AfterQueue;
 use crate::extra::beside::Beside;
+use crate::extra::boxed::BoxedSleep;
 use crate::extra::delay_queue::{CoreQueue, TokioUtilQueue};
 use crate::extra::heap_queue::HeapQueue;
 use crate::extra::noop::Noop;
@@ -97,8 +98,9 @@ pub fn all() -> Vec<ListedContender> {
     let mut all: Vec<ListedContender> = contender::all();
     all.extend([
         ListedContender::from_contender::<CoreWheel<Fine>>().only(|workload| workload == Workload::W3),
-        ListedContender::from_contender::<CoreWheel<Inline>>()
-            .only(|workload| matches!(workload, Workload::W3 | Workload::W6 | Workload::W8 | Workload::W10)),
+        ListedContender::from_contender::<CoreWheel<Inline>>().only(|workload| {
+            matches!(workload, Workload::W3 | Workload::W6 | Workload::W8 | Workload::W9 | Workload::W10)
+        }),
         ListedContender::from_contender::<CoreWheel<Coarse>>().only(|workload| workload == Workload::W10),
         ListedContender::from_contender::<CoreWheel<Prompt>>().only(|workload| workload == Workload::W10),
         ListedContender::from_contender::<CoreWheel<Rayon>>().only(fires),
@@ -111,8 +113,11 @@ pub fn all() -> Vec<ListedContender> {
         ListedContender::from_contender::<CoreWheel<Shards<2, true>>>().only(asleep),
         ListedContender::from_contender::<CoreWheel<Shards<16, true>>>().only(asleep),
         ListedContender::from_contender::<CoreWheel<Shards<64, true>>>().only(asleep),
+        ListedContender::from_contender::<BoxedSleep>()
+            .only(|workload| matches!(workload, Workload::W1 | Workload::W4)),
         ListedContender::from_contender::<TokioSleep<false, true>>()
             .only(|workload| matches!(workload, Workload::W1 | Workload::W4 | Workload::W9)),
+        ListedContender::from_contender::<TokioSleep<false, true, true>>().only(|workload| workload == Workload::W4),
         ListedContender::from_contender::<TokioTask>().only(|workload| matches!(workload, Workload::W8 | Workload::W9)),
         ListedContender::from_contender::<TokioTask<true>>().only(|workload| workload == Workload::W8),
         ListedContender::from_contender::<CoreQueue>().only(queues),

@@ -6,9 +6,11 @@ const BEGIN: &str = "<!-- summary: begin -->\n";
 const END: &str = "<!-- summary: end -->";
 /// Within this ratio, either way, two contenders are level.
 const LEVEL: f64 = 1.05;
-/// This crate's futures, and those of others.
-const FUTURE: &str = "corewheel-sleep";
-const FUTURES: [&str; 5] = ["tokio", "tokio-outside", "tokio-alternative", "async-io", "pingora"];
+/// This crate's callbacks on the threads that drive, beside those in a pool.
+const INLINE: &str = "corewheel-inline";
+/// Futures of others, and those that are polled after each reset.
+const FUTURES: &[&str] = &["tokio", "tokio-outside", "tokio-alternative", "async-io", "pingora"];
+const POLLED: &[&str] = &["tokio-outside-polled", "tokio-alternative"];
 /// Contenders that measure the benchmark, not a timer.
 const NO_TIMERS: [&str; 2] = ["control", "none"];
 
@@ -20,13 +22,17 @@ struct Row {
     what: &'static str,
     case: &'static str,
     figure: &'static str,
+    /// The others; `None` for all.
+    others: Option<&'static [&'static str]>,
 }
 
-const ROWS: [Row; 35] = [
+const ROWS: [Row; 39] = [
     row("w1", "schedule and cancel, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
     row("w1", "schedule and cancel, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
     futures("w1", "a `Sleep` made, polled and dropped, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair"),
     futures("w1", "the same, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair"),
+    boxed("w1", "the same in a box, 1 thread, ns", "1 thread, 10^6 standing", "ns a pair", FUTURES),
+    boxed("w1", "the same in a box, 2 threads, ns", "2 threads, 10^6 standing", "ns a pair", FUTURES),
     row("w2", "schedule 10^6 from 2 threads, ns", "10^6 timers", "ns a schedule"),
     row("w2", "cancel them in random order, ns", "10^6 timers", "ns a cancel"),
     row("w2", "memory per timer, bytes", "10^6 timers", "bytes a timer"),
@@ -39,6 +45,8 @@ const ROWS: [Row; 35] = [
     row("w4", "the same, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm"),
     futures("w4", "reset a random `Sleep` of 10^5, 1 thread, ns", "10^5 timers, 1 thread", "ns a re-arm"),
     futures("w4", "the same, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm"),
+    boxed("w4", "the same in a box, then polled, 1 thread, ns", "10^5 timers, 1 thread", "ns a re-arm", POLLED),
+    boxed("w4", "the same in a box, then polled, 2 threads, ns", "10^5 timers, 2 threads", "ns a re-arm", POLLED),
     row("w5", "context switches in 5 s beside one far timer", "one timer, an hour away", "context switches"),
     row("w6", "100k/s: p50 lateness, ms", "100k a second", "ms late, p50"),
     row("w6", "100k/s: p99 lateness, ms", "100k a second", "ms late, p99"),
@@ -61,12 +69,23 @@ const ROWS: [Row; 35] = [
 ];
 
 const fn row(workload: &'static str, what: &'static str, case: &'static str, figure: &'static str) -> Row {
-    Row { workload, own: "corewheel", what, case, figure }
+    Row { workload, own: "corewheel", what, case, figure, others: None }
 }
 
 /// A row that has futures beside futures.
 const fn futures(workload: &'static str, what: &'static str, case: &'static str, figure: &'static str) -> Row {
-    Row { own: FUTURE, ..row(workload, what, case, figure) }
+    Row { own: "corewheel-sleep", others: Some(FUTURES), ..row(workload, what, case, figure) }
+}
+
+/// A row that has futures in boxes beside such futures, as a program has them that had tokio's.
+const fn boxed(
+    workload: &'static str,
+    what: &'static str,
+    case: &'static str,
+    figure: &'static str,
+    others: &'static [&'static str],
+) -> Row {
+    Row { own: "corewheel-sleep-boxed", others: Some(others), ..row(workload, what, case, figure) }
 }
 
 const fn wheel(what: &'static str, figure: &'static str) -> Row {
@@ -81,8 +100,8 @@ pub fn renew(page: &str, record: &Record) -> Result<String, String> {
 }
 
 fn table(record: &Record) -> String {
-    let head = "| | | corewheel | best other | heap | best other / corewheel | measured |\n\
-                |---|---|---:|---:|---:|---|---|\n";
+    let head = "| | | corewheel | inline | best other | heap | best other / corewheel | measured |\n\
+                |---|---|---:|---:|---:|---:|---|---|\n";
     ROWS.iter().fold(head.to_owned(), |table, row| table + &row.shown(record) + "\n")
 }
 
@@ -90,6 +109,7 @@ impl Row {
     fn shown(&self, record: &Record) -> String {
         let line = |contender| record.line(self.workload, self.case, contender, self.figure);
         let own = line(self.own);
+        let inline = if self.own == "corewheel" { line(INLINE) } else { None };
         let heap = line(if self.workload == "wheel" { "BinaryHeap" } else { "heap" });
         let best = self.best_other(record);
         let value = |line: Option<&Line>| line.and_then(|line| line.median).map(|median| median.value);
@@ -97,12 +117,13 @@ impl Row {
         let best_cell = best.map_or_else(|| "–".to_owned(), |line| format!("{} {}", line.contender, cell(best)));
         let verdict = value(own).zip(value(best)).map_or_else(|| "–".to_owned(), |(own, best)| verdict(own, best));
         format!(
-            "| {} | {} | {} | {best_cell} | {} | {verdict} | {} |",
+            "| {} | {} | {} | {} | {best_cell} | {} | {verdict} | {} |",
             self.workload.to_uppercase().replace("WHEEL", "–"),
             self.what,
             cell(own),
+            inline.map_or_else(String::new, |inline| cell(Some(inline))),
             cell(heap),
-            measured([own, best, heap]),
+            measured([own, inline, best, heap]),
         )
     }
 
@@ -122,7 +143,7 @@ impl Row {
                 && !name.starts_with("corewheel")
                 && name != "Wheel"
                 && !NO_TIMERS.contains(&name)
-                && (self.own != FUTURE || FUTURES.contains(&name))
+                && self.others.is_none_or(|others| others.contains(&name))
                 && is_sound(line)
         };
         let others = record.lines.iter().filter(is_other).filter_map(|line| Some((line.median?.value, line)));
@@ -144,7 +165,7 @@ fn verdict(own: f64, best: f64) -> String {
 }
 
 /// From when the first is, and from when the others are if that is another day.
-fn measured(lines: [Option<&Line>; 3]) -> String {
+fn measured(lines: [Option<&Line>; 4]) -> String {
     let mut lines = lines.into_iter().flatten();
     let Some(first) = lines.next() else { return "–".into() };
     let mut text = first.date.clone();

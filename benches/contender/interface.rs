@@ -55,7 +55,7 @@ pub trait Contender: Send + Sync + Sized + 'static {
 }
 
 /// Polls a future with the target as its waker. Wakes the target at once if the future is ready.
-pub(super) fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
+pub fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
     let waker = Waker::from(target);
     if future.poll(&mut Context::from_waker(&waker)).is_ready() {
         waker.wake();

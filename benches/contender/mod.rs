@@ -15,7 +15,7 @@ pub mod check;
 pub mod corewheel;
 mod hash_wheel;
 pub mod heap;
-mod interface;
+pub mod interface;
 mod kestrel;
 mod list;
 pub mod pingora;

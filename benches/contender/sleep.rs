@@ -9,7 +9,8 @@ use corewheel::{Sleep, Timer};
 
 use super::interface::{Contender, poll};
 
-/// A timer is a `Sleep` that has been polled once, with the target as its waker. It needs no box.
+/// A timer is a `Sleep` that has been polled once, with the target as its waker. It needs no box, and no poll after a
+/// reset.
 pub struct CoreSleep(Timer);
 
 impl Contender for CoreSleep {

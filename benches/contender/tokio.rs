@@ -22,13 +22,20 @@ const USERS: usize = 8;
 /// timers. It exists only in builds with `--cfg tokio_unstable`.
 ///
 /// With `OUTSIDE`, the users are threads of the program that have entered the runtime, so any number of them can block.
-pub struct TokioSleep<const ALTERNATIVE: bool = false, const OUTSIDE: bool = false>(Runtime);
+///
+/// With `POLLED`, a sleep is polled after each reset, as in a `select!`.
+pub struct TokioSleep<const ALTERNATIVE: bool = false, const OUTSIDE: bool = false, const POLLED: bool = false>(
+    Runtime,
+);
 
-impl<const ALTERNATIVE: bool, const OUTSIDE: bool> Contender for TokioSleep<ALTERNATIVE, OUTSIDE> {
-    const NAME: &'static str = match (ALTERNATIVE, OUTSIDE) {
-        (true, _) => "tokio-alternative",
-        (false, true) => "tokio-outside",
-        (false, false) => "tokio",
+impl<const ALTERNATIVE: bool, const OUTSIDE: bool, const POLLED: bool> Contender
+    for TokioSleep<ALTERNATIVE, OUTSIDE, POLLED>
+{
+    const NAME: &'static str = match (ALTERNATIVE, OUTSIDE, POLLED) {
+        (true, ..) => "tokio-alternative",
+        (false, true, true) => "tokio-outside-polled",
+        (false, true, false) => "tokio-outside",
+        (false, false, _) => "tokio",
     };
     type Handle = Pin<Box<Sleep>>;
 
@@ -59,8 +66,8 @@ impl<const ALTERNATIVE: bool, const OUTSIDE: bool> Contender for TokioSleep<ALTE
         target: &Arc<impl Wake + Send + Sync + 'static>,
     ) -> Option<bool> {
         sleep.as_mut().reset(Instant::now() + delay);
-        if ALTERNATIVE {
-            // The sleep registers its timer only when it is polled again.
+        // The alternative registers its timer only then.
+        if ALTERNATIVE || POLLED {
             poll(sleep.as_mut(), target.clone());
         }
         None

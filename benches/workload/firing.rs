@@ -11,7 +11,9 @@ use crate::harness::threads::together;
 /// Number of timers that share a counter: enough to save memory, few enough that threads rarely contend for one.
 const BLOCK: usize = 50;
 
-/// Counts the timers of a block that have not run yet.
+/// Counts the timers of a block that have not run yet. No two share a cache line, nor a pair that a processor fetches
+/// together.
+#[repr(align(128))]
 struct Block {
     timers: AtomicUsize,
     blocks: Arc<AtomicUsize>,

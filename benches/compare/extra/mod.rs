@@ -2,6 +2,7 @@
 
 pub mod after;
 pub mod beside;
+pub mod boxed;
 pub mod delay_queue;
 pub mod heap_queue;
 pub mod noop;
