@@ -37,6 +37,7 @@
 //! | once, at an instant                            | [`Timer::schedule_at`]                |
 //! | repeatedly, at a fixed rate                    | [`Timer::schedule_at_fixed_rate`]     |
 //! | repeatedly, with a fixed delay between runs    | [`Timer::schedule_with_fixed_delay`]  |
+//! | repeatedly, after delays that it returns       | [`Timer::schedule_with_delays`]       |
 //! | repeatedly, at instants that it returns        | [`Timer::schedule_recurring`]         |
 //!
 //! Each of these returns a [`TimerHandle`]. Dropping the handle detaches the timer, which still fires.

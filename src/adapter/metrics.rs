@@ -13,7 +13,7 @@
 //! | `corewheel_rejected_total`       | counter   | count   | timers refused                                       |
 //! | `corewheel_wakeups_total`        | counter   | count   | wake-ups of the shard's driver                       |
 //! | `corewheel_pending`              | gauge     | count   | timers pending                                       |
-//! | `corewheel_running`              | gauge     | count   | callbacks that have started and not returned         |
+//! | `corewheel_running`              | gauge     | count   | callbacks and sleeps' wakers that run now            |
 //! | `corewheel_lateness_seconds_bucket` | counter | count  | runs that started at most `le` seconds after their tick |
 //!
 //! Each has the label `shard`, which counts from 0. These concern the timer as a whole, and have no such label:
@@ -53,12 +53,12 @@ type Counter = (&'static str, &'static str, fn(&ShardStats) -> u64);
 const COUNTERS: [Counter; 10] = [
     ("corewheel_scheduled_total", "Timers accepted", |stats| stats.scheduled),
     ("corewheel_fired_total", "Runs started", |stats| stats.fired),
-    ("corewheel_completed_total", "Timers that ended by running", |stats| stats.completed),
+    ("corewheel_completed_total", "Timers that ended by running, sleeps, due values", |stats| stats.completed),
     ("corewheel_cancelled_total", "Timers cancelled", |stats| stats.cancelled),
-    ("corewheel_unfired_total", "Timers handed back by a shutdown", |stats| stats.unfired),
+    ("corewheel_unfired_total", "Callbacks and values that a shutdown left unfired", |stats| stats.unfired),
     ("corewheel_resets_total", "Deadlines reset", |stats| stats.resets),
     ("corewheel_enqueued_total", "Timers that gave the shard's thread work", |stats| stats.enqueued),
-    ("corewheel_panicked_total", "Panics of callbacks", |stats| stats.panicked),
+    ("corewheel_panicked_total", "Panics caught", |stats| stats.panicked),
     ("corewheel_rejected_total", "Timers refused", |stats| stats.rejected),
     ("corewheel_wakeups_total", "Times the shard's thread woke up", |stats| stats.wakeups),
 ];
@@ -122,7 +122,7 @@ impl Exporter {
             describe_counter!(name, Unit::Count, description);
         }
         describe_gauge!(PENDING, Unit::Count, "Timers pending");
-        describe_gauge!(RUNNING, Unit::Count, "Callbacks that have started and not returned");
+        describe_gauge!(RUNNING, Unit::Count, "Callbacks and wakers of sleeps that run now");
         describe_gauge!(EXTRA_THREADS, Unit::Count, "Extra threads that the pool has");
         describe_counter!(EXTRA_THREADS_NEEDED, Unit::Count, "Times an extra thread was called or started");
         describe_counter!(LATENESS, Unit::Count, "Runs that started at most `le` seconds after their tick");
@@ -141,18 +141,19 @@ impl Exporter {
     /// ```
     /// use corewheel::Timer;
     /// use corewheel::metrics::Exporter;
-    /// use std::time::Duration;
+    /// use std::{thread, time::Duration};
     ///
     /// let timer = Timer::new()?;
     /// let mut exporter = Exporter::new();
     /// let weak = timer.downgrade();
-    /// let export = move || {
-    ///     if let Some(timer) = weak.upgrade() {
+    /// thread::spawn(move || {
+    ///     while let Some(timer) = weak.upgrade() {
     ///         exporter.export(&timer.stats());
+    ///         drop(timer);
+    ///         thread::sleep(Duration::from_secs(10));
     ///     }
-    /// };
-    /// timer.schedule_with_fixed_delay(Duration::ZERO, Duration::from_secs(10), export)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// });
+    /// # Ok::<(), corewheel::BuildError>(())
     /// ```
     pub fn export(&mut self, stats: &Stats) {
         let new = stats.since(&self.exported);

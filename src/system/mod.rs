@@ -1,4 +1,4 @@
-//! The crate's direct calls to the operating system.
+//! The crate's direct calls to the operating system, but for those that read a clock.
 //!
 //! | file          | concern                                                                              |
 //! |---------------|--------------------------------------------------------------------------------------|

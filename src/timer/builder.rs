@@ -126,7 +126,7 @@ impl Builder {
     }
 
     /// Sets the number of shards, each of which has a wheel and a driver thread. The threads of shards with little to
-    /// do sleep, if the executor is a pool: one thread expires what is due in all of them.
+    /// do sleep, unless they are pinned or in virtual time: one thread expires what is due in all of them.
     ///
     /// Default: [`available_parallelism`](std::thread::available_parallelism); minimum: 1; maximum: 65,536. One shard is
     /// enough for a program with one busy thread.

@@ -9,8 +9,9 @@ use crate::handle::{Cancel, CancelOnDrop};
 
 /// The handle of a callback of a [`WallTimer`](super::WallTimer): cancels it, resets it, and tells whether it is pending.
 ///
-/// Dropping the handle detaches the callback, which still runs. A handle keeps neither the service nor its callback. Each
-/// method takes the lock of the wall timer's table, in logarithmic time in the number of deadlines.
+/// Dropping the handle detaches the callback, which still runs; [`cancel_on_drop`](Self::cancel_on_drop) turns the handle
+/// into a guard that cancels instead. A handle keeps neither the service nor its callback. Each method takes the lock of
+/// the wall timer's table, in logarithmic time in the number of deadlines.
 ///
 /// ```
 /// use corewheel::{Timer, wall::WallTimer};
