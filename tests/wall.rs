@@ -526,14 +526,14 @@ fn on_the_system_s_clocks_nothing_is_early() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_waits_for_sets_only_while_something_is_pending() {
+    const NAME: &str = "a_thread_waits_for_sets_only_while_something_is_pending";
+    if !is_child(NAME) {
+        let output = child(NAME, "", &[]);
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let timer = Timer::new().unwrap();
     let wall = WallTimer::new(&timer).look_every(MS);
     let watches = || tasks_named("corewheel-wall").len();
-    let test = "a_thread_waits_for_sets_only_while_something_is_pending";
-    if !is_child(test) {
-        let output = child(test, "", &[]);
-        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
     assert!(wall.is_told() && watches() == 0);
     let handles = [1, 2].map(|n| wall.schedule_after(n * HOUR, || ()).unwrap());
     assert!(wall.is_told());
@@ -554,9 +554,9 @@ fn a_thread_waits_for_sets_only_while_something_is_pending() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_descriptors_are_refused_it_looks() {
-    let test = "where_descriptors_are_refused_it_looks";
-    if !is_child(test) {
-        let output = child(test, "", &[]);
+    const NAME: &str = "where_descriptors_are_refused_it_looks";
+    if !is_child(NAME) {
+        let output = child(NAME, "", &[]);
         return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let timer = Timer::new().unwrap();
@@ -584,9 +584,9 @@ fn where_descriptors_are_refused_it_looks() {
 #[cfg(target_os = "linux")]
 #[test]
 fn where_a_thread_is_refused_it_looks() {
-    let test = "where_a_thread_is_refused_it_looks";
-    if !is_child(test) {
-        let output = child(test, "", &[]);
+    const NAME: &str = "where_a_thread_is_refused_it_looks";
+    if !is_child(NAME) {
+        let output = child(NAME, "", &[]);
         return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let timer = Timer::builder().executor(Executor::Inline).shards(1).build().unwrap();

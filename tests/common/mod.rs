@@ -323,13 +323,16 @@ pub fn sleeps_of(prefix: &str) -> u64 {
     tasks_named(prefix).into_iter().filter_map(sleeps).sum()
 }
 
-/// A value of `RUST_MIN_STACK` with which no thread can be started.
-pub const TOO_LARGE_STACK: &str = if cfg!(target_pointer_width = "64") { "1000000000000000" } else { "4000000000" };
-
 /// Runs one test of this binary in a new process, and tells it so by an environment variable. `shell` runs first in the
 /// process's shell, and may lower its limits.
 pub fn child(test: &str, shell: &str, variables: &[(&str, &str)]) -> process::Output {
     child_command(test, shell).envs(variables.iter().copied()).output().unwrap()
+}
+
+/// Runs a [`child`] that can start no thread, because one stack is larger than the limit of its address space. Where a
+/// pointer has 32 bits, musl refuses stacks of more than 1 GiB as invalid.
+pub fn child_without_threads(test: &str) -> process::Output {
+    child(test, "ulimit -v 900000;", &[("RUST_MIN_STACK", "1000000000")])
 }
 
 /// Returns the command for [`child`], with its output not yet captured.
