@@ -175,6 +175,7 @@ fn timers_keep_the_order_of_their_ticks_after_a_stall() {
     }
 }
 
+/// Promise: on time.
 #[test]
 fn dense_timers_share_wake_ups() {
     let timer = timer(MS);
@@ -189,12 +190,14 @@ fn dense_timers_share_wake_ups() {
     assert!(wakeups <= most + 20, "{wakeups} of at most {most}");
 }
 
+/// Promise: on time.
 #[test]
 fn sparse_timers_are_not_rounded_to_the_slack() {
     let late = lateness(&timer(Duration::from_millis(500)), 20, Duration::ZERO);
     assert!(late[10] < 100 * MS, "{late:?}");
 }
 
+/// Promise: on time.
 #[test]
 fn traffic_that_only_cancels_holds_back_no_sparse_timer() {
     let timer = timer(200 * MS);
