@@ -10,16 +10,16 @@
 //! one entry of the wheel, however often it acts. The same game also runs with the loop that the wheel replaces, which
 //! scans every buff of every player in each tick. Both games must end in the same state.
 
+mod options;
 #[macro_use]
 mod output;
 
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use corewheel::{BuildError, Key, Wheel};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use indicatif::HumanCount;
+use output::count;
 
 /// Length of a tick of the game and of the wheel.
 const TICK: Duration = Duration::from_millis(100);
@@ -40,12 +40,8 @@ const TICKS: u64 = MINUTE;
 const SPELLS: usize = 500;
 const DISPELS: usize = 50;
 
-/// Plays a game twice: its buffs are found by a scan of all, and by a wheel.
-#[derive(Parser)]
-struct Args {}
-
 fn main() -> Result<(), BuildError> {
-    Args::parse();
+    options::none("Plays a game twice: its buffs are found by a scan of all, and by a wheel.");
     assert_eq!(show_cascade(2 * MINUTE + 4 * SECOND + 3)?, [(2, 2), (1, 4), (0, 3)]);
     assert_eq!(show_cascade(9 * HOUR + 30 * MINUTE + 5 * SECOND + 7)?, [(3, 9), (2, 30), (1, 5), (0, 7)]);
 
@@ -280,7 +276,6 @@ impl<F: Finder> Game<F> {
 }
 
 fn report(scan: &Game<Scan>, wheel: &Game<ByWheel>, buffs: usize) {
-    let count = |count| HumanCount(count).to_string();
     let Tally { actions, stacked, dispelled, expired } = wheel.tally;
     println!(
         "{} players, at the end with {} buffs, each of them one entry",

@@ -28,7 +28,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use std::{env, fs, iter, net, process, thread};
 
-use clap::Parser;
+use bpaf::{Parser, long};
 use corewheel::{CancelOnDrop, Executor, Timer};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -55,16 +55,11 @@ enum End {
 /// Of twenty clients, one sends no line, one falls silent, and one does not read.
 const EXPECTED: [usize; 3] = [CLIENTS / 20 * 2, CLIENTS / 20, CLIENTS / 20 * 17];
 
-/// Serves clients of which some stall, on one thread, and checks that exactly these are closed.
-#[derive(Parser)]
-struct Args {
-    /// Runs the clients of a server at this address.
-    #[arg(long, hide = true)]
-    clients_of: Option<SocketAddr>,
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
-    match Args::parse().clients_of {
+    // With this option, the program is the clients of a server at this address.
+    let clients_of = long("clients-of").argument::<SocketAddr>("ADDRESS").hide().optional().to_options();
+    let description = "Serves clients of which some stall, on one thread, and checks that exactly these are closed.";
+    match clients_of.descr(description).run() {
         Some(server) => run_clients(server),
         None => serve(),
     }

@@ -15,6 +15,7 @@
 //! open loop). They complete after a log-normal time, given by two of its percentiles. The answer to a request may race
 //! with its timeout: exactly one of them ends the request.
 
+mod options;
 #[macro_use]
 mod output;
 
@@ -24,12 +25,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use bpaf::{Parser, construct};
 use corewheel::rayon::{ThreadPool, ThreadPoolBuilder};
 use corewheel::{Key, Wheel};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use indicatif::{HumanCount, ProgressBar};
+use options::number;
+use output::count;
 
 /// Maximum wait of the reaper, the same as Kafka's.
 const REAP: Duration = Duration::from_millis(200);
@@ -38,34 +40,31 @@ const SIGMAS_TO_75: f64 = 0.674_490;
 /// Time after the last timeout within which every request must end.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs requests that wait for their completion or their timeout.
-///
-/// Panics if a request does not end in exactly one way, or is timed out early.
-#[derive(Parser)]
 struct Args {
-    /// Requests a second, on average
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
-
-    /// Timeout of a request, in milliseconds
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
-
-    /// Milliseconds within which half of the requests complete
-    #[arg(long, default_value_t = 20.0)]
     pct50: f64,
-
-    /// Milliseconds within which three in four requests complete
-    #[arg(long, default_value_t = 60.0)]
     pct75: f64,
-
-    /// Seconds in which requests arrive
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
 }
 
+fn args() -> Args {
+    let rate = number("rate", "Requests a second, on average", 1..=1_000_000);
+    let rate = rate.fallback(20_000).display_fallback();
+    let timeout = number("timeout", "Timeout of a request, in milliseconds", 1..=u32::MAX);
+    let timeout = timeout.fallback(200).display_fallback();
+    let pct50 = number("pct50", "Milliseconds within which half of the requests complete", 0.001..=1e6);
+    let pct50 = pct50.fallback(20.0).display_fallback();
+    let pct75 = number("pct75", "Milliseconds within which three in four requests complete", 0.001..=1e6);
+    let pct75 = pct75.fallback(60.0).display_fallback();
+    let seconds = number("seconds", "Seconds in which requests arrive", 1..=600).fallback(2).display_fallback();
+    let description = "Runs requests that wait for their completion or their timeout. Panics if a request does not \
+                       end in exactly one way, or is timed out early.";
+    construct!(Args { rate, timeout, pct50, pct75, seconds }).to_options().descr(description).run()
+}
+
 fn main() {
-    let args = Args::parse();
+    let args = args();
     let purgatory = Purgatory::new();
     let stopped = AtomicBool::new(false);
     let (arrived, most) = thread::scope(|scope| {
@@ -74,10 +73,7 @@ fn main() {
                 purgatory.timer.advance(REAP);
             }
         });
-        let spinner = ProgressBar::new_spinner();
-        spinner.enable_steady_tick(Duration::from_millis(100));
         let load = send(&args, &purgatory);
-        spinner.finish_and_clear();
         stopped.store(true, Ordering::Relaxed);
         load
     });
@@ -123,7 +119,7 @@ fn report(arrived: u64, most: usize, purgatory: &Purgatory) {
     let Tally { completed, expired, cancelled, taken, early, late } = &*purgatory.tally;
     let [completed, expired, cancelled, taken, early] =
         [completed, expired, cancelled, taken, early].map(|count| count.load(Ordering::Relaxed));
-    let row = |name: &str, count| println!("{name:<34}{:>12}", HumanCount(count).to_string());
+    let row = |name: &str, number| println!("{name:<34}{:>12}", count(number));
     row("requests", arrived);
     row("maximum waiting at once", most as u64);
     row("completed", completed);

@@ -13,6 +13,7 @@
 //! Each job ends in exactly one way: done, given up or withdrawn. At the end the program checks this, and that no job was
 //! tried early.
 
+mod options;
 #[macro_use]
 mod output;
 
@@ -23,43 +24,40 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use bpaf::{Parser, construct};
 use corewheel::{DelayKey, DelayQueue, Timer};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
+use options::number;
 
-/// Runs jobs that fail at random, and tries them again.
-///
-/// Fails if a job does not end in exactly one way, or is tried early.
-#[derive(Parser)]
 struct Args {
-    /// Jobs
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     jobs: u32,
-
-    /// Threads that run jobs
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     workers: u16,
-
-    /// Tries in 100 that fail
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Percentage of tries that fail.
     failures: u8,
-
-    /// Jobs in 100 that are withdrawn after their first failure
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Percentage of jobs that are withdrawn after their first failure.
     withdrawn: u8,
-
-    /// Tries after which a job is given up
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of tries after which a job is given up.
     tries: u32,
-
-    /// Longest delay after the first failure, in milliseconds
-    #[arg(long, default_value_t = 10)]
+    /// Longest delays after the first failure, and after any, in milliseconds.
     base: u64,
-
-    /// Longest delay after any failure, in milliseconds
-    #[arg(long, default_value_t = 200)]
     cap: u64,
+}
+
+fn args() -> Args {
+    let jobs = number("jobs", "Jobs", 1..=u32::MAX).fallback(20_000).display_fallback();
+    let workers = number("workers", "Threads that run jobs", 1..=1000).fallback(4).display_fallback();
+    let failures = number("failures", "Tries in 100 that fail", 0..=100).fallback(50).display_fallback();
+    let withdrawn = number("withdrawn", "Jobs in 100 that are withdrawn after their first failure", 0..=100);
+    let withdrawn = withdrawn.fallback(5).display_fallback();
+    let tries = number("tries", "Tries after which a job is given up", 1..=u32::MAX).fallback(8).display_fallback();
+    let base = number("base", "Longest delay after the first failure, in milliseconds", 0..=u64::MAX);
+    let base = base.fallback(10).display_fallback();
+    let cap = number("cap", "Longest delay after any failure, in milliseconds", 0..=u64::MAX);
+    let cap = cap.fallback(200).display_fallback();
+    let description = "Runs jobs that fail at random, and tries them again. Fails if a job does not end in exactly one \
+                       way, or is tried early.";
+    construct!(Args { jobs, workers, failures, withdrawn, tries, base, cap }).to_options().descr(description).run()
 }
 
 /// One job.
@@ -156,7 +154,7 @@ impl Retries<'_> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = args();
     let timer = Timer::new().expect("the timer starts");
     let queue = DelayQueue::new(&timer);
     let start = Instant::now();

@@ -17,6 +17,7 @@
 //!   end is rounded up. So no run is early. A run is late by up to a tick, and by the time in which the machine wakes two
 //!   threads. The task catches up with ticks that were announced late.
 
+mod options;
 #[macro_use]
 mod output;
 
@@ -26,7 +27,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use corewheel::Wheel;
 use corewheel::rayon::{ThreadPool, ThreadPoolBuilder};
 use hdrhistogram::Histogram;
@@ -58,12 +58,8 @@ const TIMERS: [TimerSpec; 7] = [
     spec("report", 1000, 1),
 ];
 
-/// Runs timers beside one whose handler is late, and checks that it delays no other.
-#[derive(Parser)]
-struct Args {}
-
 fn main() {
-    Args::parse();
+    options::none("Runs timers beside one whose handler is late, and checks that it delays no other.");
     let pool = ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
     let timers = SoftTimers::new(pool);
     let records: Vec<_> = TIMERS.iter().map(|_| Arc::new(Mutex::new(Record::new()))).collect();

@@ -21,6 +21,8 @@
 //! | `heap`   | the same with a binary heap                         |
 //! | `memory` | the memory of the process                           |
 
+#[path = "../options.rs"]
+mod options;
 #[macro_use]
 #[path = "../output.rs"]
 mod output;
@@ -32,60 +34,52 @@ mod shop;
 
 use std::time::Duration;
 
-use clap::Parser;
+use bpaf::{Parser, construct, long};
 use corewheel::{BuildError, ManualClock};
 use heap::Heap;
-use holds::{Holds, Time, Wheels};
-use indicatif::{HumanCount, ProgressBar};
+use holds::{Time, Wheels};
+use options::number;
+use output::count;
 use shop::{Figures, Orders, Shop};
 
-/// Holds stock for orders, most of which are paid for in time, and releases the rest.
-///
-/// Panics if a piece is lost, or if one is released too early.
-#[derive(Parser)]
 struct Args {
-    /// Number of orders, each with one hold
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     orders: u32,
-
-    /// Use the real clock
-    #[arg(long)]
     real: bool,
-
-    /// Seconds that a hold lasts [default: 1800; on the real clock 6]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..))]
     hold: Option<u32>,
 }
 
+fn args() -> Args {
+    let orders = number("orders", "Number of orders, each with one hold", 1..=20_000_000);
+    let orders = orders.fallback(1_000_000).display_fallback();
+    let real = long("real").help("Use the real clock").switch();
+    let hold =
+        number("hold", "Seconds that a hold lasts [default: 1800; on the real clock 6]", 6..=u32::MAX).optional();
+    let description = "Holds stock for orders, most of which are paid for in time, and releases the rest. Panics if a \
+                       piece is lost, or if one is released too early.";
+    construct!(Args { orders, real, hold }).to_options().descr(description).run()
+}
+
 fn main() -> Result<(), BuildError> {
-    let args = Args::parse();
+    let args = args();
     let hold = Duration::from_secs(args.hold.unwrap_or(if args.real { 6 } else { 1800 }).into());
     let time = || if args.real { Time::Real } else { Time::Virtual(ManualClock::new()) };
     let orders = Orders::new(args.orders as usize, hold);
     let clock = if args.real { "real" } else { "virtual" };
-    println!("{} holds of {hold:?} on the {clock} clock\n", HumanCount(args.orders.into()));
+    println!("{} holds of {hold:?} on the {clock} clock\n", count(args.orders.into()));
 
     let figures = [
-        ("corewheel", trade(Shop::new(&orders, Wheels::start(time())?))),
-        ("heap", trade(Shop::new(&orders, Heap::new(time())))),
+        ("corewheel", Shop::new(&orders, Wheels::start(time())?).trade()),
+        ("heap", Shop::new(&orders, Heap::new(time())).trade()),
     ];
     report(&figures);
     Ok(())
-}
-
-fn trade(shop: Shop<impl Holds>) -> Figures {
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    let figures = shop.trade();
-    spinner.finish_and_clear();
-    figures
 }
 
 fn report(figures: &[(&str, Figures)]) {
     header(["paid for", "released", "ns a hold", "ns a payment"]);
     for (name, figures) in figures {
         let [hold, pay] = [figures.hold, figures.pay].map(|time| format!("{:.0}", time.as_nanos()));
-        row(name, [HumanCount(figures.paid).to_string(), HumanCount(figures.released).to_string(), hold, pay]);
+        row(name, [count(figures.paid), count(figures.released), hold, pay]);
     }
     println!();
     header(["MiB before", "all held", "97 % paid for", "after"]);

@@ -2,12 +2,10 @@
 
 use std::fs;
 
-use nix::unistd::{SysconfVar, sysconf};
-
 /// Returns the resident memory of the process, on Linux.
 pub fn resident_bytes() -> Option<u64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
-    Some(pages * page as u64)
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = resident.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }

@@ -21,6 +21,8 @@
 //! | `client` | the traffic: requests, and stalls                       |
 //! | `tick`   | the unit of time                                        |
 
+#[path = "../options.rs"]
+mod options;
 #[macro_use]
 #[path = "../output.rs"]
 mod output;
@@ -31,24 +33,23 @@ mod tick;
 
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use client::Client;
 use corewheel::{BuildError, Wheel};
 use fastrand::Rng;
-use indicatif::{HumanCount, ProgressBar};
+use output::count;
 use proxy::{End, Proxy, Wait};
 use tick::{SECOND, TICK};
 
 const CONNECTIONS: usize = 100_000;
 /// Ticks within which the clients open all connections.
 const OPENING: u64 = 10 * SECOND;
-
-/// Serves 100,000 connections in virtual time, and checks that exactly those that stall are closed, each on time.
-#[derive(Parser)]
-struct Args {}
+/// Ticks from one line about the progress to the next.
+const PROGRESS: u64 = 10 * SECOND;
 
 fn main() -> Result<(), BuildError> {
-    Args::parse();
+    options::none(
+        "Serves 100,000 connections in virtual time, and checks that exactly those that stall are closed, each on time.",
+    );
     let start = Instant::now();
     let mut proxy = Proxy::start(CONNECTIONS)?;
     let mut rng = Rng::with_seed(100_000);
@@ -59,7 +60,6 @@ fn main() -> Result<(), BuildError> {
 
     let (mut now, mut most) = (0, 0);
     let mut due = Vec::new();
-    let bar = ProgressBar::new(CONNECTIONS as u64);
     while !traffic.is_empty() || !proxy.timer.is_empty() {
         now += 1;
         proxy.advance_tick(now);
@@ -71,9 +71,11 @@ fn main() -> Result<(), BuildError> {
             }
         }
         most = most.max(proxy.timer.len());
-        bar.set_position(proxy.ended);
+        if now % PROGRESS == 0 {
+            println!("{:>3} s: {:>7} connections have ended", now / SECOND, count(proxy.ended));
+        }
     }
-    bar.finish_and_clear();
+    println!();
     check(&clients, &proxy);
     report(&proxy, now, most, start.elapsed());
     Ok(())
@@ -93,7 +95,6 @@ fn check(clients: &[Client], proxy: &Proxy) {
 }
 
 fn report(proxy: &Proxy, ticks: u64, most: usize, took: Duration) {
-    let count = |count: u64| HumanCount(count).to_string();
     println!("{:<12}{:>10}{:>12}{:>12}{:>12}", "timeout", "after", "armed", "reset", "fired");
     for wait in Wait::ALL {
         let fired = proxy.connections.iter().filter(|it| matches!(it.end, Some(End::TimedOut(by, _)) if by == wait));

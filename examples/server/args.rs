@@ -1,62 +1,83 @@
 //! The command line.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use clap::Parser;
-use clap::builder::RangedU64ValueParser;
+use bpaf::{Parser, construct, long};
 
+use crate::options::number;
 use crate::plan::Plan;
 use crate::timeouts::Timeouts;
 
-/// A TCP server on loopback with timeouts by corewheel, under a load in which some connections stall.
-///
-/// The server must close exactly the connections that stall, each on time and by the right timer. Exits with 1 if it
-/// closed another connection, or kept one that stalled.
-#[derive(Parser)]
+/// Allowed durations, in seconds.
+const SECONDS: RangeInclusive<f64> = 0.001..=86_400.0;
+
 pub struct Args {
-    /// Connections to open
-    #[arg(long, default_value_t = 2000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=25_000))]
     pub connections: usize,
-
-    /// Seconds within which the connections stall; the run ends when the server has closed the last of them
-    #[arg(long, default_value = "10", value_parser = seconds)]
     pub seconds: Duration,
-
-    /// Percent of the connections that stall
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u8).range(..=100))]
     pub stall: u8,
-
-    /// Mean of the seconds between an answer and the next request: at most a quarter of the idle timeout
-    #[arg(long, default_value = "0.1", value_parser = seconds)]
     pub pause: Duration,
-
-    /// Number of threads of the server, and of the load
-    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub threads: usize,
-
-    /// Seconds without a byte after which a connection is closed
-    #[arg(long, default_value = "4", value_parser = seconds)]
     pub idle_timeout: Duration,
-
-    /// Seconds that a request may take, from its first byte to its response: at most half the idle timeout
-    #[arg(long, default_value = "2", value_parser = seconds)]
     pub request_timeout: Duration,
-
-    /// Maximum lateness of a close, in seconds
-    #[arg(long, default_value = "2", value_parser = seconds)]
     pub late: Duration,
-
-    /// Run the load in a process of its own: each process opens half of the files, and the memory of this one is the server's
-    #[arg(long)]
     pub load_apart: bool,
-
-    /// Be that process, for the server at this address
-    #[arg(long, hide = true, value_name = "ADDRESS")]
+    /// The address of the server whose load this process is.
     pub load_of: Option<SocketAddr>,
 }
 
 impl Args {
+    pub fn from_command_line() -> Self {
+        let seconds = |name, help, default| {
+            number(name, help, SECONDS).fallback(default).display_fallback().map(Duration::from_secs_f64)
+        };
+        let connections = number("connections", "Connections to open", 1..=25_000).fallback(2000).display_fallback();
+        let time = seconds(
+            "seconds",
+            "Seconds within which the connections stall; the run ends when the server has closed the last of them",
+            10.0,
+        );
+        let stall = number("stall", "Percent of the connections that stall", 0..=100).fallback(20).display_fallback();
+        let pause = seconds(
+            "pause",
+            "Mean of the seconds between an answer and the next request: at most a quarter of the idle timeout",
+            0.1,
+        );
+        let threads = number("threads", "Number of threads of the server, and of the load", 1..=64);
+        let threads = threads.fallback(2).display_fallback();
+        let idle_timeout = seconds("idle-timeout", "Seconds without a byte after which a connection is closed", 4.0);
+        let request_timeout = seconds(
+            "request-timeout",
+            "Seconds that a request may take, from its first byte to its response: at most half the idle timeout",
+            2.0,
+        );
+        let late = seconds("late", "Maximum lateness of a close, in seconds", 2.0);
+        let load_apart = long("load-apart").switch().help(
+            "Run the load in a process of its own: each process opens half of the files, and the memory of this one \
+             is the server's",
+        );
+        let load_of = long("load-of").argument("ADDRESS").hide().optional();
+        let description = "A TCP server on loopback with timeouts by corewheel, under a load in which some connections \
+                           stall. The server must close exactly the connections that stall, each on time and by the \
+                           right timer. Exits with 1 if it closed another connection, or kept one that stalled.";
+        construct!(Self {
+            connections,
+            seconds(time),
+            stall,
+            pause,
+            threads,
+            idle_timeout,
+            request_timeout,
+            late,
+            load_apart,
+            load_of
+        })
+        .to_options()
+        .descr(description)
+        .run()
+    }
+
     pub fn plan(&self, server: SocketAddr, timeouts: Timeouts) -> Plan {
         Plan {
             server,
@@ -81,11 +102,4 @@ impl Args {
         }
         Ok(Timeouts { idle: self.idle_timeout, request: self.request_timeout })
     }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
-    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    let allowed = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-    if allowed.contains(&duration) { Ok(duration) } else { Err("must be between 0.001 and 86400".to_owned()) }
 }

@@ -19,6 +19,8 @@
 //! | `verdict`      | checks that exactly the stalled connections were closed, on time |
 //! | `report`       | throughput, timers and lateness                                  |
 
+#[path = "../options.rs"]
+mod options;
 #[macro_use]
 #[path = "../output.rs"]
 mod output;
@@ -43,10 +45,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use args::Args;
-use clap::Parser;
 use corewheel::{Executor, Stats, Timer};
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use load::{Load, Tally};
+use output::count;
 use server::Server;
 use verdict::Verdict;
 
@@ -54,7 +55,7 @@ use verdict::Verdict;
 const SHOWN: usize = 10;
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&Args::from_command_line()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -104,19 +105,23 @@ fn raise_file_limit(args: &Args) -> Result<(), String> {
         .map_err(|error| format!("{error}, or pass fewer --connections or --load-apart"))
 }
 
-/// Shows the progress of the load until it ends.
+/// Prints the progress of the load until it ends, about ten times.
 fn watch(load: &Load, timer: &Timer, expected: Duration) {
-    let style = ProgressStyle::with_template("{wide_bar} {elapsed}/{prefix} {msg}").expect("the template is valid");
-    let bar = ProgressBar::new(expected.as_millis() as u64).with_style(style).with_prefix(format!("{expected:.0?}"));
     let start = Instant::now();
+    let mut next = expected / 10;
     while !load.is_finished() {
-        let Tally { answers, .. } = load.tally();
-        let rate = answers.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64();
-        bar.set_position(start.elapsed().as_millis() as u64);
-        bar.set_message(format!("{} requests/s, {} timeouts", HumanCount(rate as u64), timer.stats().fired));
         thread::sleep(Duration::from_millis(100));
+        let time = start.elapsed();
+        if time >= next {
+            next = time + expected / 10;
+            let Tally { answers, .. } = load.tally();
+            let rate = answers.load(Ordering::Relaxed) as f64 / time.as_secs_f64();
+            let fired = timer.stats().fired;
+            let (seconds, of) = (time.as_secs_f64(), expected.as_secs_f64());
+            println!("{seconds:>5.1} of {of:.0} s: {} requests/s, {} timeouts", count(rate as u64), count(fired));
+        }
     }
-    bar.finish_and_clear();
+    println!();
 }
 
 /// Returns a fault if a timer was lost. After the last connection, each timer must have fired or been cancelled.

@@ -4,16 +4,16 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use corewheel::Stats;
-use indicatif::HumanCount;
 
 use crate::client::Habit;
+use crate::output;
 use crate::verdict::Verdict;
 
 pub fn print(verdict: &Verdict, stats: &Stats, answers: u64, time: Duration) {
     println!("{:<22}{:>12}{:>12}", "", "total", "per second");
     let count = |name, count: u64| {
         let rate = count as f64 / time.as_secs_f64();
-        row(name, [HumanCount(count), HumanCount(rate as u64)]);
+        row(name, [count, rate as u64].map(output::count));
     };
     count("requests answered", answers);
     count("timers armed", stats.scheduled);

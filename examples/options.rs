@@ -1,0 +1,27 @@
+//! The command lines of the examples.
+
+#![allow(dead_code, reason = "some examples have no option, and others no need of the rest")]
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use bpaf::{Parser, long, pure};
+
+/// An option whose value is a number of this range.
+pub fn number<T>(name: &'static str, help: &'static str, range: RangeInclusive<T>) -> impl Parser<T>
+where
+    T: FromStr<Err: Display> + Display + PartialOrd + 'static,
+{
+    let check = move |value| {
+        let is_allowed = range.contains(&value);
+        is_allowed.then_some(value).ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()))
+    };
+    long(name).help(help).argument::<T>("N").parse(check)
+}
+
+/// Reads the command line of a program that has no options. As [`bpaf::OptionParser::run`], ends the program after a
+/// request for help, and after an argument.
+pub fn none(description: &'static str) {
+    pure(()).to_options().descr(description).run()
+}
