@@ -20,8 +20,7 @@ where
     long(name).help(help).argument::<T>("N").parse(check)
 }
 
-/// Reads the command line of a program that has no options. As [`bpaf::OptionParser::run`], ends the program after a
-/// request for help, and after an argument.
+/// Reads the command line of a program that has no options. An argument, or the request for help, ends the program.
 pub fn none(description: &'static str) {
     pure(()).to_options().descr(description).run()
 }

@@ -1,8 +1,8 @@
 //! Draws a live timer in the terminal, from its `Stats` alone. The load is that of the example `server`, without an end.
 //!
 //! ```text
-//! cargo run --release --example top
-//! cargo run --release --example top -- --once
+//! cargo run --release -p top
+//! cargo run --release -p top -- --once
 //! ```
 //!
 //! | file       | contents                                                             |
@@ -16,27 +16,29 @@
 //! | `plain`    | a frame as plain text                                                |
 //! | `screen`   | the loop over frames and keys                                        |
 //!
-//! The other modules are those of `server`.
+//! The other modules are those of `server`, and `options`, which the examples share.
 
-#[path = "../server/alarms.rs"]
+#[path = "../../server/alarms.rs"]
 mod alarms;
-#[path = "../server/client.rs"]
+#[path = "../../server/client.rs"]
 #[allow(dead_code, reason = "the verdict of `server` reads the rest")]
 mod client;
-#[path = "../server/connection.rs"]
+#[path = "../../server/connection.rs"]
 #[allow(dead_code, reason = "the verdict of `server` reads the rest")]
 mod connection;
-#[path = "../server/files.rs"]
+#[path = "../../server/files.rs"]
 mod files;
-#[path = "../server/load.rs"]
+#[path = "../../server/load.rs"]
 #[allow(dead_code, reason = "`server` uses the rest")]
 mod load;
-#[path = "../server/plan.rs"]
+#[path = "../../options.rs"]
+mod options;
+#[path = "../../server/plan.rs"]
 mod plan;
-#[path = "../server/server.rs"]
+#[path = "../../server/server.rs"]
 #[allow(dead_code, reason = "`server` uses the rest")]
 mod server;
-#[path = "../server/timeouts.rs"]
+#[path = "../../server/timeouts.rs"]
 mod timeouts;
 
 mod args;
@@ -52,11 +54,10 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use args::Args;
-use clap::Parser;
 use service::Service;
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match run(&Args::from_command_line()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
