@@ -240,6 +240,23 @@ fn a_callback_that_panics_or_blocks_keeps_no_other_from_running() {
 
 /// Promise: wall timers run as any callback.
 #[test]
+fn a_closure_whose_drop_panics_harms_no_call() {
+    let bomb = || {
+        let bomb = Bomb;
+        move || drop(bomb)
+    };
+    let timer = Timer::new().unwrap();
+    let wall = WallTimer::new(&timer);
+    assert!(wall.schedule_after(HOUR, bomb()).unwrap().cancel());
+    assert_eq!((timer.stats().panicked, wall.len()), (1, 0));
+    wall.schedule_after(HOUR, bomb()).unwrap();
+    wall.schedule_after(HOUR, bomb()).unwrap();
+    timer.shutdown();
+    assert_eq!(timer.stats().panicked, 3);
+}
+
+/// Promise: wall timers run as any callback.
+#[test]
 fn a_slow_callback_is_reported_by_a_name_with_its_own() {
     let (sender, slow) = channel();
     let hook = Mutex::new(sender);
