@@ -238,6 +238,20 @@ fn a_callback_that_panics_or_blocks_keeps_no_other_from_running() {
     }
 }
 
+/// The service forgets those that were dropped, when its list of them grows.
+#[test]
+fn a_shutdown_ends_each_of_many_wall_timers() {
+    let timer = Timer::new().unwrap();
+    let tokens = Tokens::default();
+    let walls: Vec<_> = (0..20).map(|_| WallTimer::new(&timer)).collect();
+    for wall in &walls {
+        let token = tokens.give();
+        wall.schedule_after(HOUR, move || drop(token)).unwrap();
+    }
+    timer.shutdown();
+    assert_eq!(tokens.alive(), 0);
+}
+
 /// Promise: wall timers run as any callback.
 #[test]
 fn a_closure_whose_drop_panics_harms_no_call() {
