@@ -44,7 +44,7 @@ pub(super) struct Table {
     pub(super) entries: BTreeMap<u64, Entry>,
     /// The entries that wait: all but those whose run was given to the service.
     waiting: BTreeSet<(WallTime, u64)>,
-    /// Number of changes after which another time may be the earliest.
+    /// Number of changes after which an earlier time may be the earliest. After others, a look may come in vain.
     pub(super) changes: u64,
 }
 
@@ -69,7 +69,6 @@ impl Table {
     pub(super) fn remove(&mut self, key: u64) -> Option<Closure> {
         let entry = self.entries.remove(&key)?;
         self.waiting.remove(&(entry.at, key));
-        self.changes += 1;
         Some(entry.f)
     }
 
