@@ -20,15 +20,6 @@ pub const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// Percentiles of lateness in the curves of the plots.
 const CURVE: [f64; 13] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99, 100.0];
 
-/// A target that does nothing, for timeouts that are cancelled. No two share a cache line, nor a pair that a processor fetches
-/// together.
-#[repr(align(128))]
-pub struct Connection;
-
-impl Wake for Connection {
-    fn wake(self: Arc<Self>) {}
-}
-
 /// A target that records its lateness.
 pub struct Alarm {
     due: Instant,

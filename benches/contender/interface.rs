@@ -54,6 +54,21 @@ pub trait Contender: Send + Sync + Sized + 'static {
     }
 }
 
+/// The target of a timeout; does nothing. No two share a cache line, nor a pair that a processor fetches together.
+#[repr(align(128))]
+pub struct Connection;
+
+impl Wake for Connection {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Returns the future in a box, polled with the target as its waker.
+pub fn boxed<F: Future>(future: F, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    poll(future.as_mut(), target);
+    future
+}
+
 /// Polls a future with the target as its waker. Wakes the target at once if the future is ready.
 pub fn poll(future: Pin<&mut impl Future>, target: Arc<impl Wake + Send + Sync + 'static>) {
     let waker = Waker::from(target);

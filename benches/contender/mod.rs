@@ -23,5 +23,5 @@ mod sharded_heap;
 pub mod sleep;
 pub mod tokio;
 
-pub use interface::{Contender, FromContender};
+pub use interface::{Connection, Contender, FromContender};
 pub use list::all;

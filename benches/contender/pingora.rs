@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pingora_timeout::fast_timeout::fast_sleep;
 
-use super::interface::{Contender, poll};
+use super::interface::{Contender, boxed};
 
 /// A timer is a `fast_sleep` that has been polled once, with the target as its waker. It cannot be cancelled: dropping
 /// the future removes it from the list of its slot, but the slot stays.
@@ -26,9 +26,7 @@ impl Contender for FastTimeout {
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Sleep {
-        let mut sleep = Box::pin(fast_sleep(delay));
-        poll(sleep.as_mut(), target);
-        sleep
+        boxed(fast_sleep(delay), target)
     }
 
     fn cancel(&self, _: Sleep) -> Option<bool> {

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{block_in_place, unconstrained};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::interface::{Contender, poll};
+use super::interface::{Contender, boxed, poll};
 use crate::harness::threads::cores;
 
 /// Number of the runtime's workers that threads of a benchmark can occupy. The other workers drive the timers.
@@ -50,9 +50,7 @@ impl<const ALTERNATIVE: bool, const OUTSIDE: bool, const POLLED: bool> Contender
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {
-        let mut sleep = Box::pin(sleep(delay));
-        poll(sleep.as_mut(), target);
-        sleep
+        boxed(sleep(delay), target)
     }
 
     fn cancel(&self, _: Pin<Box<Sleep>>) -> Option<bool> {

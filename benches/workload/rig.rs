@@ -2,11 +2,10 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::task::Wake;
 use std::time::Duration;
 
 use super::firing;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::harness::random::Random;
 use crate::harness::threads::{LapTimer, alone, cores, together};
 
@@ -43,18 +42,10 @@ pub trait Rig {
 pub fn rig<C: Contender>(standing: usize) -> Box<dyn Rig> {
     let timer = Arc::new(C::start());
     let standing = alone(&timer, move |timer| {
-        (0..standing).map(|_| timer.schedule(STANDING, Arc::new(Connection))).collect::<Vec<_>>()
+        let connection = Arc::new(Connection);
+        (0..standing).map(|_| timer.schedule(STANDING, connection.clone())).collect::<Vec<_>>()
     });
     Box::new(Loaded { timer, standing })
-}
-
-/// The target of a timeout; does nothing. No two share a cache line, nor a pair that a processor fetches
-/// together.
-#[repr(align(128))]
-struct Connection;
-
-impl Wake for Connection {
-    fn wake(self: Arc<Self>) {}
 }
 
 struct Loaded<C: Contender> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use corewheel::{Sleep, Timer};
 
 use crate::contender::Contender;
-use crate::contender::interface::poll;
+use crate::contender::interface::{boxed, poll};
 
 /// A timer is a box with a `Sleep`, which has been polled once, with the target as its waker.
 pub struct BoxedSleep(Timer);
@@ -22,9 +22,7 @@ impl Contender for BoxedSleep {
     }
 
     fn schedule(&self, delay: Duration, target: Arc<impl Wake + Send + Sync + 'static>) -> Pin<Box<Sleep>> {
-        let mut sleep = Box::pin(self.0.sleep(delay));
-        poll(sleep.as_mut(), target);
-        sleep
+        boxed(self.0.sleep(delay), target)
     }
 
     fn cancel(&self, _: Pin<Box<Sleep>>) -> Option<bool> {

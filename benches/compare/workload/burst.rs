@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::scale::{STANDING, Scale, count, fits};
 use crate::case::Case;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::harness::random::Random;
 use crate::harness::threads::{alone, cores, together};
 use crate::measured::{Measured, nanos};
 use crate::memory::Growth;
-use crate::target::{Connection, settle};
+use crate::target::settle;
 
 const THREADS: usize = 2;
 /// Maximum difference of a delay from the mean, in either direction.

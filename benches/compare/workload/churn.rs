@@ -13,13 +13,13 @@ use hdrhistogram::Histogram;
 use super::list::Workload;
 use super::scale::{STANDING, Scale, count, fits};
 use crate::case::Case;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::extra::noop::Noop;
 use crate::harness::random::Random;
 use crate::harness::threads::{LapTimer, cores, together};
 use crate::measured::{Measured, histogram, nanos};
 use crate::system::cpu_time;
-use crate::target::{Connection, settle};
+use crate::target::settle;
 
 /// Number of live timers of a thread, besides the standing ones.
 pub(super) const RING: usize = 256;

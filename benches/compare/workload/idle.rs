@@ -7,11 +7,10 @@ use std::time::Duration;
 use super::scale::{STANDING, Scale, count};
 use super::slow::{self, fire};
 use crate::case::Case;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::harness::threads::together;
 use crate::measured::Measured;
 use crate::system::{context_switches, cpu_time, threads};
-use crate::target::Connection;
 
 const THREADS: usize = 2;
 

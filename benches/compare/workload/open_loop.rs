@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 
 use super::scale::Scale;
 use crate::case::Case;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::harness::random::Random;
 use crate::harness::threads::together;
 use crate::measured::{Measured, histogram};
 use crate::system::cpu_time;
-use crate::target::{Alarm, Connection, Lateness, PERCENTILES, wait_for_all};
+use crate::target::{Alarm, Lateness, PERCENTILES, wait_for_all};
 
 const THREADS: usize = 2;
 /// One timer in `FIRES`, on average, is not cancelled.

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::scale::{Scale, count};
 use crate::case::Case;
-use crate::contender::Contender;
+use crate::contender::{Connection, Contender};
 use crate::extra::noop::Noop;
 use crate::harness::random::Random;
 use crate::harness::threads::{LapTimer, cores, together};
 use crate::measured::{Measured, nanos};
-use crate::target::{Connection, settle};
+use crate::target::settle;
 
 const IDLE: Duration = Duration::from_secs(60);
 

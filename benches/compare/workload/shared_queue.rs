@@ -12,13 +12,14 @@ use hdrhistogram::Histogram;
 use super::churn::{DELAYS, RING};
 use super::scale::Scale;
 use crate::case::Case;
+use crate::contender::Connection;
 use crate::extra::beside::Beside;
 use crate::harness::random::Random;
 use crate::harness::threads::{LapTimer, alone, cores, together};
 use crate::measured::{Measured, histogram, nanos};
 use crate::memory::{Growth, MIB};
 use crate::system::cpu_time;
-use crate::target::{Alarm, Connection, Lateness, settle, wait_for_all};
+use crate::target::{Alarm, Lateness, settle, wait_for_all};
 
 /// Number of values that become due together, every `DUE_EVERY`.
 const DUE: usize = 10;
