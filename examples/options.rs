@@ -20,6 +20,14 @@ where
     long(name).help(help).argument::<T>("N").parse(check)
 }
 
+/// As [`number`], with a value for its absence, which the help shows.
+pub fn number_or<T>(name: &'static str, help: &'static str, range: RangeInclusive<T>, default: T) -> impl Parser<T>
+where
+    T: FromStr<Err: Display> + Display + PartialOrd + Clone + 'static,
+{
+    number(name, help, range).fallback(default).display_fallback()
+}
+
 /// Reads the command line of a program that has no options. An argument, or the request for help, ends the program.
 pub fn none(description: &'static str) {
     pure(()).to_options().descr(description).run()

@@ -30,7 +30,7 @@ use corewheel::rayon::{ThreadPool, ThreadPoolBuilder};
 use corewheel::{Key, Wheel};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use options::number;
+use options::number_or;
 use output::count;
 
 /// Maximum wait of the reaper, the same as Kafka's.
@@ -49,15 +49,11 @@ struct Args {
 }
 
 fn args() -> Args {
-    let rate = number("rate", "Requests a second, on average", 1..=1_000_000);
-    let rate = rate.fallback(20_000).display_fallback();
-    let timeout = number("timeout", "Timeout of a request, in milliseconds", 1..=u32::MAX);
-    let timeout = timeout.fallback(200).display_fallback();
-    let pct50 = number("pct50", "Milliseconds within which half of the requests complete", 0.001..=1e6);
-    let pct50 = pct50.fallback(20.0).display_fallback();
-    let pct75 = number("pct75", "Milliseconds within which three in four requests complete", 0.001..=1e6);
-    let pct75 = pct75.fallback(60.0).display_fallback();
-    let seconds = number("seconds", "Seconds in which requests arrive", 1..=600).fallback(2).display_fallback();
+    let rate = number_or("rate", "Requests a second, on average", 1..=1_000_000, 20_000);
+    let timeout = number_or("timeout", "Timeout of a request, in milliseconds", 1..=u32::MAX, 200);
+    let pct50 = number_or("pct50", "Milliseconds within which half of the requests complete", 0.001..=1e6, 20.0);
+    let pct75 = number_or("pct75", "Milliseconds within which three in four requests complete", 0.001..=1e6, 60.0);
+    let seconds = number_or("seconds", "Seconds in which requests arrive", 1..=600, 2);
     let description = "Runs requests that wait for their completion or their timeout. Panics if a request does not \
                        end in exactly one way, or is timed out early.";
     construct!(Args { rate, timeout, pct50, pct75, seconds }).to_options().descr(description).run()

@@ -28,7 +28,7 @@ use bpaf::{Parser, construct};
 use corewheel::{DelayKey, DelayQueue, Timer};
 use fastrand::Rng;
 use hdrhistogram::Histogram;
-use options::number;
+use options::number_or;
 
 struct Args {
     jobs: u32,
@@ -45,16 +45,13 @@ struct Args {
 }
 
 fn args() -> Args {
-    let jobs = number("jobs", "Jobs", 1..=u32::MAX).fallback(20_000).display_fallback();
-    let workers = number("workers", "Threads that run jobs", 1..=1000).fallback(4).display_fallback();
-    let failures = number("failures", "Tries in 100 that fail", 0..=100).fallback(50).display_fallback();
-    let withdrawn = number("withdrawn", "Jobs in 100 that are withdrawn after their first failure", 0..=100);
-    let withdrawn = withdrawn.fallback(5).display_fallback();
-    let tries = number("tries", "Tries after which a job is given up", 1..=u32::MAX).fallback(8).display_fallback();
-    let base = number("base", "Longest delay after the first failure, in milliseconds", 0..=u64::MAX);
-    let base = base.fallback(10).display_fallback();
-    let cap = number("cap", "Longest delay after any failure, in milliseconds", 0..=u64::MAX);
-    let cap = cap.fallback(200).display_fallback();
+    let jobs = number_or("jobs", "Jobs", 1..=u32::MAX, 20_000);
+    let workers = number_or("workers", "Threads that run jobs", 1..=1000, 4);
+    let failures = number_or("failures", "Tries in 100 that fail", 0..=100, 50);
+    let withdrawn = number_or("withdrawn", "Jobs in 100 that are withdrawn after their first failure", 0..=100, 5);
+    let tries = number_or("tries", "Tries after which a job is given up", 1..=u32::MAX, 8);
+    let base = number_or("base", "Longest delay after the first failure, in milliseconds", 0..=u64::MAX, 10);
+    let cap = number_or("cap", "Longest delay after any failure, in milliseconds", 0..=u64::MAX, 200);
     let description = "Runs jobs that fail at random, and tries them again. Fails if a job does not end in exactly one \
                        way, or is tried early.";
     construct!(Args { jobs, workers, failures, withdrawn, tries, base, cap }).to_options().descr(description).run()

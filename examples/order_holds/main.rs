@@ -38,7 +38,7 @@ use bpaf::{Parser, construct, long};
 use corewheel::{BuildError, ManualClock};
 use heap::Heap;
 use holds::{Time, Wheels};
-use options::number;
+use options::{number, number_or};
 use output::count;
 use shop::{Figures, Orders, Shop};
 
@@ -49,8 +49,7 @@ struct Args {
 }
 
 fn args() -> Args {
-    let orders = number("orders", "Number of orders, each with one hold", 1..=20_000_000);
-    let orders = orders.fallback(1_000_000).display_fallback();
+    let orders = number_or("orders", "Number of orders, each with one hold", 1..=20_000_000, 1_000_000);
     let real = long("real").help("Use the real clock").switch();
     let hold =
         number("hold", "Seconds that a hold lasts [default: 1800; on the real clock 6]", 6..=u32::MAX).optional();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bpaf::{Parser, construct, long};
 
-use crate::options::number;
+use crate::options::number_or;
 use crate::plan::Plan;
 use crate::timeouts::Timeouts;
 
@@ -29,23 +29,20 @@ pub struct Args {
 
 impl Args {
     pub fn from_command_line() -> Self {
-        let seconds = |name, help, default| {
-            number(name, help, SECONDS).fallback(default).display_fallback().map(Duration::from_secs_f64)
-        };
-        let connections = number("connections", "Connections to open", 1..=25_000).fallback(2000).display_fallback();
+        let seconds = |name, help, default| number_or(name, help, SECONDS, default).map(Duration::from_secs_f64);
+        let connections = number_or("connections", "Connections to open", 1..=25_000, 2000);
         let time = seconds(
             "seconds",
             "Seconds within which the connections stall; the run ends when the server has closed the last of them",
             10.0,
         );
-        let stall = number("stall", "Percent of the connections that stall", 0..=100).fallback(20).display_fallback();
+        let stall = number_or("stall", "Percent of the connections that stall", 0..=100, 20);
         let pause = seconds(
             "pause",
             "Mean of the seconds between an answer and the next request: at most a quarter of the idle timeout",
             0.1,
         );
-        let threads = number("threads", "Number of threads of the server, and of the load", 1..=64);
-        let threads = threads.fallback(2).display_fallback();
+        let threads = number_or("threads", "Number of threads of the server, and of the load", 1..=64, 2);
         let idle_timeout = seconds("idle-timeout", "Seconds without a byte after which a connection is closed", 4.0);
         let request_timeout = seconds(
             "request-timeout",

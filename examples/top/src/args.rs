@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bpaf::{Parser, construct, long};
 
-use crate::options::number;
+use crate::options::{number, number_or};
 
 /// Allowed durations, in seconds.
 const SECONDS: RangeInclusive<f64> = 0.1..=86_400.0;
@@ -30,33 +30,31 @@ pub struct Args {
 
 impl Args {
     pub fn from_command_line() -> Self {
-        let seconds = |name, help| number(name, help, SECONDS);
         let once =
             long("once").help("Print one frame as plain text after --seconds, and end; needs no terminal").switch();
-        let time = seconds("seconds", "Seconds until the end [default: 5 with --once, otherwise until the key q]");
-        let time = time.map(Duration::from_secs_f64).optional();
-        let every = seconds("every", "Seconds from one frame to the next").fallback(1.0).display_fallback();
+        let end = "Seconds until the end [default: 5 with --once, otherwise until the key q]";
+        let time = number("seconds", end, SECONDS).map(Duration::from_secs_f64).optional();
+        let every = number_or("every", "Seconds from one frame to the next", SECONDS, 1.0);
         let every = every.map(Duration::from_secs_f64);
-        let window = seconds("window", "Seconds that the histogram covers").fallback(10.0).display_fallback();
+        let window = number_or("window", "Seconds that the histogram covers", SECONDS, 10.0);
         let window = window.map(Duration::from_secs_f64);
         let size = long("size").help("Columns and rows of the frame with --once [default: 80x24]");
         let size = size.argument::<String>("SIZE").parse(|text| parse_size(&text)).fallback((80, 24));
-        let connections =
-            number("connections", "Connections of the load", 4..=25_000).fallback(2000).display_fallback();
-        let stall = number("stall", "Percent of the connections that stall, each once in some 14 seconds", 0..=100);
-        let stall = stall.fallback(20).display_fallback();
-        let threads = number("threads", "Number of threads of the server", 1..=64).fallback(2).display_fallback();
+        let connections = number_or("connections", "Connections of the load", 4..=25_000, 2000);
+        let stall =
+            number_or("stall", "Percent of the connections that stall, each once in some 14 seconds", 0..=100, 20);
+        let threads = number_or("threads", "Number of threads of the server", 1..=64, 2);
         let shards =
             number("shards", "Number of shards of the timer [default: one for each core]", 1..=1024).optional();
         let workers = number("workers", "Number of workers of the timer [default: one for each core]", 1..=1024);
         let workers = workers.optional();
-        let block = number(
+        let block = number_or(
             "block",
             "Number of callbacks that block for 0.2 seconds, each once a second: more than there are workers need \
              extra threads",
             0..=200,
+            0,
         );
-        let block = block.fallback(0).display_fallback();
         let description = "Draws a live timer in the terminal, over the load of the example `server`. The key q quits.";
         construct!(Self {
             once,
